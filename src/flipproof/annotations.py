@@ -190,6 +190,16 @@ class Annotations:
     def of_items(self, items: Any) -> Annotations:
         """Return the annotations of some items, given by row numbers or a mask, which become rows 0, 1, ...
 
+        Parameters
+        ----------
+        items : integers, slice or mask
+            Rows of X.
+
+        Returns
+        -------
+        Annotations
+            Those of these items.
+
         Examples
         --------
         >>> from flipproof import Annotations
@@ -208,6 +218,11 @@ class Annotations:
         """Return the most frequent label of each item, and True for items without one: tied, or without annotations.
 
         The label of such an item is a placeholder.
+
+        Returns
+        -------
+        tuple of two arrays of shape (n_items,)
+            The labels, and a mask of the items without a majority.
 
         Examples
         --------

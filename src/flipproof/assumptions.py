@@ -99,6 +99,11 @@ class Assumption:
     def to_dict(self) -> dict[str, Any]:
         """Return code, values and sentence as JSON types.
 
+        Returns
+        -------
+        dict
+            With "code", "values" and "sentence".
+
         Examples
         --------
         >>> from flipproof import Assumption
@@ -111,6 +116,16 @@ class Assumption:
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Assumption:
         """Return the assumption that `to_dict` wrote; the sentence is ignored.
+
+        Parameters
+        ----------
+        entry : mapping
+            With a "code" and its "values".
+
+        Returns
+        -------
+        Assumption
+            The same code and values.
 
         Examples
         --------

@@ -297,6 +297,16 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
     def most_fragile(self, n: int = 10) -> Certificates:
         """Return the `n` certificates that are easiest to break: abstentions, then by radius and margin.
 
+        Parameters
+        ----------
+        n : int, default=10
+            How many.
+
+        Returns
+        -------
+        Certificates
+            The most fragile first.
+
         Examples
         --------
         >>> from flipproof import CertifiedNeighborsClassifier
@@ -321,6 +331,11 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         y_true : array of shape (m,), or pandas Series
             In the order of the test rows. If the test rows were a pandas frame, a Series is read by its index, so
             that it may also contain other rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            In the order of the certificates.
 
         Raises
         ------
@@ -495,6 +510,16 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         """Return the certificates in a file that :meth:`save` wrote.
 
         The digests of the file are checked, but not the proof: ``flipproof verify`` does that.
+
+        Parameters
+        ----------
+        path : path
+            The file to read.
+
+        Returns
+        -------
+        Certificates
+            Without the model: `explain` needs it as an argument.
 
         Examples
         --------

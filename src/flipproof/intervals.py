@@ -133,6 +133,16 @@ targets>
 
         A number that no change can break holds at any number of changes, also at more than there are targets.
 
+        Parameters
+        ----------
+        flips : int
+            Number of changed targets.
+
+        Returns
+        -------
+        booleans of shape (m,)
+            True where the radius is at least `flips`.
+
         Examples
         --------
         >>> from flipproof import CertifiedNeighborsRegressor
@@ -216,6 +226,16 @@ targets>
 
         The digests of the file are checked, but not the proof: ``flipproof verify`` does that.
 
+        Parameters
+        ----------
+        path : path
+            The file to read.
+
+        Returns
+        -------
+        CertifiedIntervals
+            Without the model.
+
         Examples
         --------
         >>> from flipproof import CertifiedNeighborsRegressor
@@ -244,6 +264,11 @@ targets>
         y_true : array of shape (m,), or pandas Series
             In the order of the test rows. If the test rows were a pandas frame, a Series is read by its index, so
             that it may also contain other rows.
+
+        Returns
+        -------
+        floats of shape (m,)
+            In the order of the intervals.
 
         Raises
         ------
@@ -392,6 +417,16 @@ class WorstChanges:
 
     def applied_to(self, y: object) -> Floats:
         """Return a copy of the training targets with these changes.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            The training targets.
+
+        Returns
+        -------
+        floats of shape (n,)
+            The targets after the attack.
 
         Examples
         --------

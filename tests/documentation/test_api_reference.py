@@ -81,3 +81,20 @@ def test_every_method_of_a_page_is_used_in_an_example_there(conf):
         missing += [f"{name}.{one}" for one in methods if not re.search(rf"(\.|def ){one}\(", code)]
     remedy = "write an example, or list it in FOR_OTHER_PARTS of docs/conf.py if users do not call it"
     assert missing == [], remedy
+
+
+def test_methods_of_a_page_describe_parameters_and_what_they_return(conf):
+    from numpydoc.validate import validate
+
+    found = set()
+    for room, names in conf.SECTIONS.items():
+        for name in names:
+            thing = getattr(importlib.import_module(room), name)
+            if not isinstance(thing, type) or issubclass(thing, BaseException):
+                continue
+            methods = [one for one in conf._methods(thing) if one != "score" and callable(getattr(thing, one))]
+            for method in methods:
+                errors = validate(f"{room}.{name}.{method}")["errors"]
+                found |= {f"{name}.{method}: {message}" for code, message in errors if code in {"PR01", "RT01"}}
+    # such arguments are refused by name, with the reason
+    assert [one for one in sorted(found) if "{'**unsupported'}" not in one] == []

@@ -137,6 +137,18 @@ class AuditPlan:
         Labels that are trusted already may reach it without a check: `n_checked` is then 0.
         Among ways with as many checks, it is the one with the highest share.
 
+        Parameters
+        ----------
+        share : float
+            The share to reach.
+        flips : int
+            One of the numbers of changed labels of this plan.
+
+        Returns
+        -------
+        PlannedCheck or None
+            The way with the fewest checks.
+
         Examples
         --------
         >>> from flipproof.attacks import AuditPlan, PlannedCheck

@@ -92,6 +92,16 @@ class AttackResult:
     def who(self, row: int) -> dict[Any, int]:
         """Return who takes part in the attack on one test row, in its order, and how many labels each changes.
 
+        Parameters
+        ----------
+        row : int
+            Position of the test row.
+
+        Returns
+        -------
+        dict
+            Number of labels by annotator.
+
         Examples
         --------
         >>> from flipproof import CertifiedNeighborsClassifier
@@ -109,6 +119,18 @@ class AttackResult:
 
     def poisoned(self, y: ArrayLike, row: int) -> Values:
         """Return the training labels after the attack on one test row.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            The training labels.
+        row : int
+            Position of the test row.
+
+        Returns
+        -------
+        array of shape (n,)
+            The labels after the attack.
 
         Examples
         --------
@@ -131,6 +153,18 @@ class AttackResult:
         """Share of test rows that are predicted correctly and whose attack needs more than `flips` changes.
 
         An upper bound on :func:`flipproof.certified_accuracy`; with the exact attack the two are equal.
+
+        Parameters
+        ----------
+        y_true : array of shape (m,)
+            The true classes.
+        flips : int, or several
+            Numbers of changes.
+
+        Returns
+        -------
+        floats of shape (r,)
+            A share for each number.
 
         Examples
         --------
@@ -227,6 +261,16 @@ class RowAttackResult:
 
         Where rows are replaced, each adds as many.
 
+        Parameters
+        ----------
+        row : int
+            Position of the test row.
+
+        Returns
+        -------
+        dict
+            Number of rows by source.
+
         Examples
         --------
         >>> from flipproof import Adversary, CertifiedForestClassifier
@@ -242,6 +286,20 @@ class RowAttackResult:
 
     def changed(self, X: ArrayLike, y: ArrayLike, row: int) -> tuple[Values, Values]:
         """Return the training rows and labels after the attack on one test row, given those before it, as arrays.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            The training rows.
+        y : array of shape (n,)
+            Their labels.
+        row : int
+            Position of the test row.
+
+        Returns
+        -------
+        pair of arrays
+            Rows and labels after the attack.
 
         Examples
         --------
@@ -265,6 +323,18 @@ class RowAttackResult:
         """Share of test rows that are predicted correctly and whose attack needs more than `changes` changes.
 
         An upper bound on :func:`flipproof.certified_accuracy`; equal where all attacks are the smallest.
+
+        Parameters
+        ----------
+        y_true : array of shape (m,)
+            The true classes.
+        changes : int, or several
+            Numbers of changes.
+
+        Returns
+        -------
+        floats of shape (r,)
+            A share for each number.
 
         Examples
         --------

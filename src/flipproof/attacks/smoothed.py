@@ -62,6 +62,18 @@ class SmoothedAttackResult(AttackResult):
     def accuracy_of_bound(self, y_true: ArrayLike, flips: ArrayLike) -> Floats:
         """Share of test rows that are predicted correctly and whose bound stays below 1/2 for `flips` changes.
 
+        Parameters
+        ----------
+        y_true : array of shape (m,)
+            The true classes.
+        flips : int, or several
+            Numbers of changes.
+
+        Returns
+        -------
+        floats of shape (r,)
+            A share for each number.
+
         Examples
         --------
         >>> from flipproof import CertifiedNeighborsClassifier

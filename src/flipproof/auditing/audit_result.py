@@ -186,6 +186,11 @@ class Audit:
     def to_arrow(self) -> pa.Table:
         """Return a table with one line per test row and method.
 
+        Returns
+        -------
+        pyarrow.Table
+            Certificates of all methods, with their ids and true classes.
+
         Examples
         --------
         >>> import flipproof
@@ -225,6 +230,11 @@ class Audit:
         ----------
         **facts
             Further facts, for example ``command="make audit"``.
+
+        Returns
+        -------
+        dict
+            What ``save`` writes to a .json file.
 
         Examples
         --------
@@ -345,6 +355,11 @@ class Audit:
     def to_junit(self) -> str:
         """Return the requirements as JUnit XML, one test case each.
 
+        Returns
+        -------
+        str
+            An XML document.
+
         Examples
         --------
         >>> import flipproof
@@ -357,6 +372,11 @@ class Audit:
 
     def to_sarif(self) -> str:
         """Return labels, rows or annotators to check as SARIF 2.1.0, with their places in the training file.
+
+        Returns
+        -------
+        str
+            A JSON document.
 
         Examples
         --------
@@ -375,6 +395,11 @@ class Audit:
     def to_attestation(self) -> str:
         """Return an unsigned in-toto Statement about the requirements, as JSON.
 
+        Returns
+        -------
+        str
+            A JSON document.
+
         Examples
         --------
         >>> import flipproof
@@ -389,6 +414,11 @@ class Audit:
     def to_bom(self) -> str:
         """Return a CycloneDX 1.6 bill of materials with a model card, as JSON.
 
+        Returns
+        -------
+        str
+            A JSON document.
+
         Examples
         --------
         >>> import flipproof
@@ -402,6 +432,11 @@ class Audit:
 
     def to_model_card(self) -> str:
         """Return a model card for the Hugging Face Hub: metadata in YAML, and Markdown.
+
+        Returns
+        -------
+        str
+            A Markdown document.
 
         Examples
         --------
@@ -505,6 +540,11 @@ class Audit:
             As in :meth:`to_frame`. Default: the most fragile row.
         columns : sequence of str, optional
             Columns to show. Default: the first 20.
+
+        Returns
+        -------
+        Explanation
+            It prints as a sentence and a table.
 
         Examples
         --------

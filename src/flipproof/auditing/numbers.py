@@ -300,6 +300,11 @@ class NumberAudit:
     def to_arrow(self) -> pa.Table:
         """Return a table with one line per test row; it has a column ``target`` if targets of test rows are known.
 
+        Returns
+        -------
+        pyarrow.Table
+            Intervals, with the ids of the test rows.
+
         Examples
         --------
         >>> import flipproof
@@ -312,6 +317,11 @@ class NumberAudit:
 
     def to_frame(self) -> Any:
         """Return a data frame with one line per test row, as :meth:`CertifiedIntervals.to_frame`.
+
+        Returns
+        -------
+        data frame
+            Of the same library as the training rows.
 
         Examples
         --------
@@ -334,6 +344,11 @@ class NumberAudit:
         ----------
         **facts
             Further facts, for example ``command="make audit"``.
+
+        Returns
+        -------
+        dict
+            What ``save`` writes to a .json file.
 
         Examples
         --------
@@ -358,6 +373,11 @@ class NumberAudit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a report: .html, .md, or .json (which `flipproof report` converts); or a proof, .flipproof.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
 
         Examples
         --------

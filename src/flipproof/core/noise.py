@@ -129,6 +129,16 @@ class LabelFlip:
     def with_classes(self, n_classes: int) -> LabelFlip:
         """Return the same noise over `n_classes` classes.
 
+        Parameters
+        ----------
+        n_classes : int
+            Number of classes K.
+
+        Returns
+        -------
+        LabelFlip
+            With the same q.
+
         Examples
         --------
         >>> from flipproof import LabelFlip
@@ -185,6 +195,18 @@ class LabelFlip:
     def sample(self, labels: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw noisy copies of labels that are coded as 0, ..., K - 1.
 
+        Parameters
+        ----------
+        labels : integers of any shape
+            The labels.
+        rng : numpy.random.Generator
+            Where the random numbers come from.
+
+        Returns
+        -------
+        integers
+            Labels with noise, in the same shape.
+
         Examples
         --------
         >>> import numpy as np
@@ -200,6 +222,16 @@ class LabelFlip:
     def divergence(self, labels: ArrayLike, others: ArrayLike) -> float:
         """Return the Kullback-Leibler divergence between the noises around two labellings, rounded up.
 
+        Parameters
+        ----------
+        labels, others : integers of shape (n,)
+            Two versions of the labels.
+
+        Returns
+        -------
+        float
+            An upper bound, in nats.
+
         Examples
         --------
         >>> from flipproof import LabelFlip
@@ -214,6 +246,16 @@ class LabelFlip:
         """Return all noisy labellings, one per line, and their probabilities.
 
         Probabilities are correctly rounded, or rounded up to the smallest normal number, so they are never 0.
+
+        Parameters
+        ----------
+        labels : integers of shape (n,)
+            The labels; K**n must not be large.
+
+        Returns
+        -------
+        pair of arrays
+            Labellings of shape (K**n, n), and their probabilities of shape (K**n,).
 
         Examples
         --------
@@ -269,6 +311,18 @@ class FeatureNoise:
     def sample(self, features: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw a noisy copy of the features.
 
+        Parameters
+        ----------
+        features : array of shape (n, k)
+            The features.
+        rng : numpy.random.Generator
+            Where the random numbers come from.
+
+        Returns
+        -------
+        floats of shape (n, k)
+            The features with noise.
+
         Examples
         --------
         >>> import numpy as np
@@ -281,6 +335,16 @@ class FeatureNoise:
 
     def divergence(self, features: ArrayLike, others: ArrayLike) -> float:
         """Return ``||X - X'||^2 / (2 sigma^2)`` over the whole matrices, rounded up.
+
+        Parameters
+        ----------
+        features, others : arrays of shape (n, k)
+            Two versions of the features.
+
+        Returns
+        -------
+        float
+            An upper bound, in nats.
 
         Examples
         --------
@@ -335,6 +399,16 @@ class JointNoise:
     def with_classes(self, n_classes: int) -> JointNoise:
         """Return the same noise over `n_classes` classes.
 
+        Parameters
+        ----------
+        n_classes : int
+            Number of classes K.
+
+        Returns
+        -------
+        JointNoise
+            With the noise of labels over these classes.
+
         Examples
         --------
         >>> from flipproof import FeatureNoise, JointNoise, LabelFlip
@@ -345,6 +419,18 @@ class JointNoise:
 
     def sample(self, data: Any, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Draw a noisy copy of ``(X, codes)``.
+
+        Parameters
+        ----------
+        data : pair (X, codes)
+            Features, and labels coded as 0, ..., K - 1.
+        rng : numpy.random.Generator
+            Where the random numbers come from.
+
+        Returns
+        -------
+        pair (X, codes)
+            Features and labels with noise.
 
         Examples
         --------
@@ -360,6 +446,16 @@ class JointNoise:
 
     def divergence(self, data: Any, other: Any) -> float:
         """Return the divergence between the noises around two pairs ``(X, codes)``, rounded up.
+
+        Parameters
+        ----------
+        data, other : pairs (X, codes)
+            Two versions of the training data.
+
+        Returns
+        -------
+        float
+            An upper bound, in nats.
 
         Examples
         --------

@@ -128,7 +128,20 @@ class CNNFeatures(ImageTransformer):
         self.verbose = verbose
 
     def fit(self, X: object, y: object = None) -> CNNFeatures:
-        """Train on the other classes; only the number of columns of X is used, and labels are ignored."""
+        """Train on the other classes; only the number of columns of X is used, and labels are ignored.
+
+        Parameters
+        ----------
+        X : array of shape (n, pixels)
+            Images.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+        """
         torch = torch_for("CNNFeatures")
         self._training_images(X)
         images, codes, n_classes = self._other_classes()
@@ -150,7 +163,18 @@ class CNNFeatures(ImageTransformer):
         return self
 
     def transform(self, X: object) -> NDArray[np.float32]:
-        """Return the embedding, shape (m, n_components)."""
+        """Return the embedding, shape (m, n_components).
+
+        Parameters
+        ----------
+        X : array of shape (n, pixels)
+            Images.
+
+        Returns
+        -------
+        floats
+            A line per image.
+        """
         images = self._test_images(X)
         torch = torch_for("CNNFeatures")
         with own_randomness(torch, 0):  # a new network is initialised at random

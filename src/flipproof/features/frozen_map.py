@@ -76,7 +76,20 @@ class FrozenMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.metric = metric
 
     def fit(self, X: object, y: object = None) -> FrozenMap:
-        """Fit the map to reference rows and keep their places; labels are ignored."""
+        """Fit the map to reference rows and keep their places; labels are ignored.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            Rows.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+        """
         check_parameters(self)
         rows = self._scaled(validate_data(self, X, dtype=np.float64))
         self.places_: Floats = np.array(clone(self.transformer).fit(X).transform(X), dtype=np.float64)
@@ -93,7 +106,18 @@ class FrozenMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self
 
     def transform(self, X: object) -> Floats:
-        """Return the place of each row."""
+        """Return the place of each row.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            Rows.
+
+        Returns
+        -------
+        floats
+            A line per row.
+        """
         check_is_fitted(self)
         rows = self._on_grid(self._scaled(validate_data(self, X, dtype=np.float64, reset=False)))
         blocks = (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))

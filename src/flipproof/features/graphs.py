@@ -166,6 +166,18 @@ class GraphFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def fit(self, X: object = None, y: object = None) -> GraphFeatures:
         """Compute the features of all nodes; labels are ignored, and of X only whether these are nodes matters.
 
+        Parameters
+        ----------
+        X : integers of shape (n,)
+            Numbers of nodes.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+
         Examples
         --------
         >>> import numpy as np
@@ -214,6 +226,16 @@ class GraphFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def transform(self, X: object) -> Floats:
         """Return the features of nodes, given by their numbers, as a dense array of shape (n, k).
+
+        Parameters
+        ----------
+        X : integers of shape (n,)
+            Numbers of nodes.
+
+        Returns
+        -------
+        floats
+            A line per node.
 
         Examples
         --------

@@ -151,7 +151,20 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return encoder_assumption("ImageEncoder", type(self.network).__name__, network_digest(self.network), self.cache)
 
     def fit(self, X: Any, y: Any = None) -> ImageEncoder:
-        """Copy the network and check that it is deterministic; nothing is learned, and labels are ignored."""
+        """Copy the network and check that it is deterministic; nothing is learned, and labels are ignored.
+
+        Parameters
+        ----------
+        X : array of shape (n, ...), or list
+            Images, as the transform of the encoder takes them.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+        """
         torch = torch_for("ImageEncoder")
         check_parameters(self)
         self._network = deepcopy(self.network).eval().requires_grad_(False).to("cpu")
@@ -167,7 +180,18 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def transform(self, X: object) -> NDArray[np.float32]:
-        """Return the vectors of images, shape (m, d)."""
+        """Return the vectors of images, shape (m, d).
+
+        Parameters
+        ----------
+        X : array of shape (n, ...), or list
+            Images, as the transform of the encoder takes them.
+
+        Returns
+        -------
+        floats
+            A line per image.
+        """
         check_is_fitted(self, "digest_")
         torch = torch_for("ImageEncoder")
         vectors = [self._vector(torch, image) for image in self._images(X)]

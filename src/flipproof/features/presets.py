@@ -142,7 +142,20 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.random_state = random_state
 
     def fit(self, X: object, y: object = None) -> UMAPFeatures:
-        """Learn the map from rows; labels are ignored."""
+        """Learn the map from rows; labels are ignored.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            Rows.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+        """
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ImportWarning)  # an unused part of umap-learn asks for TensorFlow
@@ -162,6 +175,17 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def transform(self, X: object) -> Any:
-        """Return the rows in `n_components` dimensions; training rows get the same coordinates as in `fit`."""
+        """Return the rows in `n_components` dimensions; training rows get the same coordinates as in `fit`.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            Rows.
+
+        Returns
+        -------
+        floats of shape (n, n_components)
+            A line per row.
+        """
         check_is_fitted(self)
         return self.umap_.transform(validate_data(self, X, dtype=np.float32, reset=False))

@@ -119,6 +119,18 @@ class RICA(ImageTransformer):
     def fit(self, X: object, y: object = None) -> RICA:
         """Learn the filters from random patches; labels are ignored.
 
+        Parameters
+        ----------
+        X : array of shape (n, pixels)
+            Images.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+
         Examples
         --------
         >>> from sklearn.datasets import load_digits
@@ -143,6 +155,16 @@ class RICA(ImageTransformer):
 
     def transform(self, X: object) -> NDArray[np.float32]:
         """Return the pooled responses of all filters, shape (m, 2 * n_filters * grid^2).
+
+        Parameters
+        ----------
+        X : array of shape (n, pixels)
+            Images.
+
+        Returns
+        -------
+        floats
+            A line per image.
 
         Examples
         --------

@@ -125,7 +125,20 @@ class SentenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return encoder_assumption("SentenceEncoder", _shown_name(self.model), model_digest(folder), self.cache)
 
     def fit(self, X: object, y: object = None) -> SentenceEncoder:
-        """Load the model and check that it is deterministic; nothing is learned, and labels are ignored."""
+        """Load the model and check that it is deterministic; nothing is learned, and labels are ignored.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+        """
         check_parameters(self)
         folder = model_folder(self.model)
         texts = _texts(X)
@@ -138,7 +151,18 @@ class SentenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self
 
     def transform(self, X: object) -> NDArray[np.float32]:
-        """Return the vectors of texts, shape (m, n_dimensions)."""
+        """Return the vectors of texts, shape (m, n_dimensions).
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts.
+
+        Returns
+        -------
+        floats
+            A line per text.
+        """
         check_is_fitted(self, "digest_")
         texts = _texts(X)
         if not hasattr(self, "_vectors"):  # read from a file of a model

@@ -317,7 +317,20 @@ class SimCLRFeatures(ImageTransformer):
         return None if self.weights is None else Assumption("pretrained-weights")
 
     def fit(self, X: object, y: object = None) -> SimCLRFeatures:
-        """Learn from images, or read the given weights; labels are ignored."""
+        """Learn from images, or read the given weights; labels are ignored.
+
+        Parameters
+        ----------
+        X : array of shape (n, pixels)
+            Images.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+        """
         torch = torch_for("SimCLRFeatures")
         images = self._training_images(X)
         scaled = self._scaled(images)
@@ -329,7 +342,18 @@ class SimCLRFeatures(ImageTransformer):
         return self
 
     def transform(self, X: object) -> NDArray[np.float32]:
-        """Return the features, shape (m, 8 * width)."""
+        """Return the features, shape (m, 8 * width).
+
+        Parameters
+        ----------
+        X : array of shape (n, pixels)
+            Images.
+
+        Returns
+        -------
+        floats
+            A line per image.
+        """
         images = self._test_images(X)
         torch = torch_for("SimCLRFeatures")
         tensors = {name: torch.tensor(array) for name, array in self.weights_.items()}

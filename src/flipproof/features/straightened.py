@@ -52,6 +52,18 @@ class StraightenedImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit(self, X: object, y: object = None) -> StraightenedImages:
         """Remember the shape of the images; labels are ignored.
 
+        Parameters
+        ----------
+        X : array of shape (n, pixels)
+            Images.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+
         Examples
         --------
         >>> import numpy as np
@@ -68,6 +80,16 @@ class StraightenedImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def transform(self, X: object) -> Images:
         """Return straightened images as rows of pixels.
+
+        Parameters
+        ----------
+        X : array of shape (n, pixels)
+            Images.
+
+        Returns
+        -------
+        floats
+            A line per image.
 
         Examples
         --------

@@ -250,6 +250,18 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def fit(self, X: object, y: object = None) -> WeakSupervision:
         """Ask the rules about rows and fit the classifier to their answers; labels are ignored.
 
+        Parameters
+        ----------
+        X : sequence of rows or texts
+            What the rules take.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+
         Examples
         --------
         >>> from flipproof.features import PatternRule, WeakSupervision
@@ -298,6 +310,16 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def transform(self, X: object) -> Floats:
         """Return the scores: of shape (m, K), or (m, 1) for the second of two classes.
 
+        Parameters
+        ----------
+        X : sequence of rows or texts
+            What the rules take.
+
+        Returns
+        -------
+        floats
+            A line per row.
+
         Examples
         --------
         >>> from flipproof.features import PatternRule, WeakSupervision
@@ -314,6 +336,16 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def predict_proba(self, X: object) -> Floats:
         """Return a probability for each class, shape (m, K): the softmax of the scores.
+
+        Parameters
+        ----------
+        X : sequence of rows or texts
+            What the rules take.
+
+        Returns
+        -------
+        floats of shape (n, K)
+            Probabilities.
 
         Examples
         --------
@@ -332,6 +364,16 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the class with the highest score.
+
+        Parameters
+        ----------
+        X : sequence of rows or texts
+            What the rules take.
+
+        Returns
+        -------
+        array of shape (n,)
+            A class for each row.
 
         Examples
         --------

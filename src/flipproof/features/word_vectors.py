@@ -193,6 +193,18 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def fit(self, X: object, y: object = None) -> WordVectors:
         """Read the vectors and, for "idf", count the texts that contain each word; labels are ignored.
 
+        Parameters
+        ----------
+        X : sequence of str
+            Texts.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted map.
+
         Examples
         --------
         >>> from flipproof.features import WordVectors
@@ -212,6 +224,16 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def transform(self, X: object) -> NDArray[np.float32]:
         """Return the average vectors; zeros for a text without known words.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts.
+
+        Returns
+        -------
+        floats
+            A line per text.
 
         Examples
         --------

@@ -128,7 +128,20 @@ class NaiveBayesWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator): 
         self.smoothing = smoothing
 
     def fit(self, X: Any, y: object) -> NaiveBayesWeights:
-        """Learn the ratios from rows of non-negative numbers and their classes."""
+        """Learn the ratios from rows of non-negative numbers and their classes.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, k)
+            Numbers of at least 0, such as counts of words.
+        y : array of shape (n,)
+            Classes, of rules or of trusted rows.
+
+        Returns
+        -------
+        self
+            The fitted map.
+        """
         check_parameters(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_non_negative=True)
         values = as_values(y, "The classes")
@@ -141,7 +154,18 @@ class NaiveBayesWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator): 
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the rows with weighted columns."""
+        """Return the rows with weighted columns.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, k)
+            Numbers of at least 0.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The weighted columns.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return (X @ sparse.diags(self.ratios_)).tocsr() if sparse.issparse(X) else X * self.ratios_

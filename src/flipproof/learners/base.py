@@ -285,6 +285,16 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         Rows whose estimated lead exceeds the proven error of the estimate are decided by the estimate, all others by
         counting votes. The result is always the same as by counting votes.
 
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            A class for each test row.
+
         Examples
         --------
         >>> from flipproof import CertifiedNeighborsClassifier
@@ -325,6 +335,16 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
     def decision_function(self, X: object) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,).
 
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        floats of shape (m, K), or (m,) for two classes
+            The scores. The class with the highest one is predicted.
+
         Examples
         --------
         >>> from flipproof import CertifiedNeighborsClassifier
@@ -341,6 +361,16 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
 
         ``argmax(alpha @ onehot(y) + offsets)`` is the prediction for any labels y. The result is a dense array of m
         times n numbers: call this on a few rows.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        pair of arrays
+            Weights of shape (m, n), and offsets of shape (m, K).
 
         Examples
         --------

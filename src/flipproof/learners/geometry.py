@@ -36,6 +36,11 @@ class LabelFreeVotes(WeightedLabels):
 
         It may return what `place` returns for these rows, if that is known already.
 
+        Parameters
+        ----------
+        X : floats of shape (n, k)
+            Training rows, after the `features` step; with a reference, the rows of the reference.
+
         Examples
         --------
         >>> import numpy as np
@@ -55,6 +60,11 @@ class LabelFreeVotes(WeightedLabels):
 
         It may also return a pair: the weights, and offsets of shape (m, K) that are added to the scores. It is called
         with one row at a time and on one thread, so that the weights for a row are bit-identical in any batch.
+
+        Parameters
+        ----------
+        Z : floats of shape (m, k)
+            Test rows, after the `features` step.
 
         Examples
         --------
@@ -78,6 +88,11 @@ class LabelFreeVotes(WeightedLabels):
 
         Only for fits with ``reference=...``. It is called for every pair of rows. It must not depend on other training
         rows, nor on labels.
+
+        Parameters
+        ----------
+        x, z : floats of shape (k,)
+            A training row and a test row.
 
         Examples
         --------
@@ -125,6 +140,18 @@ class LabelFreeVotes(WeightedLabels):
         bits by :func:`~flipproof.core.votes.dense_votes` or :func:`~flipproof.core.votes.sparse_votes`. The votes on a
         row must be bit-identical in any block, and must not depend on any label. `held` is what `hold` returned
         for the rows that vote; None if the learner does not place rows.
+
+        Parameters
+        ----------
+        Z : array
+            Test rows.
+        held : object
+            The training rows that vote.
+
+        Returns
+        -------
+        VoteSource
+            The votes of a block.
 
         Examples
         --------

@@ -333,6 +333,16 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     def predict(self, X: object) -> NDArray[Any]:
         """Return the class that most base learners predict; ties go to the class that sorts lowest.
 
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            A class for each test row.
+
         Examples
         --------
         >>> from sklearn.tree import DecisionTreeClassifier
@@ -347,6 +357,16 @@ class CertifiedPartitionClassifier(LabelsInMemory):
 
     def decision_function(self, X: object) -> Floats:
         """Return the share of base learners that predict each class, shape (m, K); with two classes the difference.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        floats of shape (m, K), or (m,) for two classes
+            Shares of the votes.
 
         Examples
         --------

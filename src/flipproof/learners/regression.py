@@ -70,6 +70,16 @@ class CertifiedRegressor(TargetsInMemory):
     def predict(self, X: object) -> Floats:
         """Return the predictions, as floats of shape (m,).
 
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        floats of shape (m,)
+            A number for each test row.
+
         Examples
         --------
         >>> from flipproof import CertifiedNeighborsRegressor

@@ -85,6 +85,16 @@ class TableModel:
     def predict(self, X: object) -> NDArray[Any]:
         """Return the predicted classes of the rows of a data frame.
 
+        Parameters
+        ----------
+        X : data frame
+            Rows with the columns of the training rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            A class for each test row.
+
         Examples
         --------
         >>> import flipproof

@@ -138,6 +138,11 @@ class Report:
     def to_frame(self) -> Any:
         """Return the certificates as a data frame, as :meth:`flipproof.Certificates.to_frame` does.
 
+        Returns
+        -------
+        data frame
+            One line per test row.
+
         Examples
         --------
         >>> from flipproof import CertifiedNeighborsClassifier
@@ -157,6 +162,11 @@ class Report:
         ----------
         **facts
             Further facts, for example ``data="emails of May"``.
+
+        Returns
+        -------
+        dict
+            What ``save`` writes to a .json file.
 
         Examples
         --------
@@ -182,6 +192,11 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report: .html, .md, or .json (which `flipproof report` converts).
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
 
         Examples
         --------

@@ -271,6 +271,16 @@ class SmoothedClassifier(LabelsInMemory):
     def predict(self, X: object) -> NDArray[Any]:
         """Return the classes with the most votes in the selection sample; ties go to the class that sorts first.
 
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            A class for each test row.
+
         Examples
         --------
         >>> from sklearn.tree import DecisionTreeClassifier
@@ -286,6 +296,16 @@ class SmoothedClassifier(LabelsInMemory):
 
     def predict_proba(self, X: object) -> Floats:
         """Return the share of each class in the votes of the selection sample, shape (m, K).
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        floats of shape (m, K)
+            Shares of the votes.
 
         Examples
         --------

@@ -199,6 +199,16 @@ class SmoothedCertificates(Certificates):
 
         The details also include ``log_rival`` and ``abstention_reason``.
 
+        Parameters
+        ----------
+        ids, y_true, details : optional
+            As for :meth:`flipproof.Certificates.to_arrow`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per test row.
+
         Examples
         --------
         >>> from sklearn.tree import DecisionTreeClassifier

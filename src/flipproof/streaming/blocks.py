@@ -64,6 +64,16 @@ class Block:
     def only(self, which: Integers) -> Block:
         """Return the rows at some places; they are to be numbered.
 
+        Parameters
+        ----------
+        which : integers
+            Positions of rows.
+
+        Returns
+        -------
+        Block
+            These rows.
+
         Examples
         --------
         >>> import numpy as np
@@ -78,6 +88,16 @@ class Block:
 
     def rows(self, which: slice) -> Block:
         """Return a run of the rows.
+
+        Parameters
+        ----------
+        which : slice
+            Positions of rows.
+
+        Returns
+        -------
+        Block
+            These rows.
 
         Examples
         --------

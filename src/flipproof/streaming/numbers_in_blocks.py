@@ -263,7 +263,27 @@ class StreamingRidgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.assumptions_ = (*self.assumptions_, as_assumption(assumption))
 
     def predict(self, X: Any) -> Floats:
-        """Return the predictions, as floats of shape (m,), in one pass over the training rows."""
+        """Return the predictions, as floats of shape (m,), in one pass over the training rows.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        floats of shape (m,)
+            A number for each test row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import StreamingRidgeRegressor
+        >>> X = np.arange(40.0)[:, None]
+        >>> model = StreamingRidgeRegressor(target_range=(0, 80)).fit(X, 2 * X[:, 0])
+        >>> model.predict([[5.0], [30.0]]).round()
+        array([25., 50.])
+        """
         check_is_fitted(self)
         Z, rights = self._geometry.test_rows(X), self._rights(None, self._seen)
         parts = []
@@ -297,6 +317,15 @@ class StreamingRidgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         Returns
         -------
         CertifiedIntervals
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import StreamingRidgeRegressor
+        >>> X = np.arange(40.0)[:, None]
+        >>> model = StreamingRidgeRegressor(target_range=(0, 80)).fit(X, 2 * X[:, 0])
+        >>> model.certify([[5.0]], flips=[1, 5])
+        <CertifiedIntervals: 1 predictions, median widths 5.09 at 1, 23.4 at 5 changed targets>
         """
         check_is_fitted(self)
         question = as_question(type(self).__name__, flips, tolerance, threshold)
@@ -315,6 +344,25 @@ class StreamingRidgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
         """Certify how far changed training targets can move each coefficient, and how many reverse its sign.
 
         As for the regressor in memory: :meth:`flipproof.CertifiedRidgeRegressor.certify_coefficients`.
+
+        Parameters
+        ----------
+        flips, adversary : optional
+            As for :class:`flipproof.CertifiedRidgeRegressor`.
+
+        Returns
+        -------
+        CertifiedIntervals
+            One line per column.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import StreamingRidgeRegressor
+        >>> X = np.arange(40.0)[:, None]
+        >>> model = StreamingRidgeRegressor(target_range=(0, 80)).fit(X, 2 * X[:, 0])
+        >>> model.certify_coefficients(flips=2).low.round(1)
+        array([0.7])
         """
         check_is_fitted(self)
         if self.clip is not None:

@@ -368,6 +368,11 @@ class RowBlocks:
             Takes the features of a block and returns the same number of rows, for example the `transform` of a fitted
             scaler. It must be picklable if several workers visit the rows.
 
+        Returns
+        -------
+        RowBlocks
+            New blocks; these do not change.
+
         Examples
         --------
         >>> import numpy as np
@@ -399,6 +404,11 @@ class RowBlocks:
             Whether rows that are trusted already stay so.
         first_row : int, default=0
             Number of the first row.
+
+        Returns
+        -------
+        RowBlocks
+            New blocks; these do not change.
 
         Examples
         --------
@@ -436,6 +446,11 @@ class RowBlocks:
         more : RowBlocks
             The others: with the same columns, and with annotators if these rows have them. If only some of the rows
             say which are trusted, no other is trusted.
+
+        Returns
+        -------
+        RowBlocks
+            New blocks; these do not change.
 
         Examples
         --------

@@ -96,6 +96,16 @@ class RowsInBlocks(FittedInPasses):
         An estimate decides every row whose lead exceeds the proven error of the estimate; the training rows are
         visited only for the others.
 
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            A class for each test row.
+
         Examples
         --------
         >>> import numpy as np
@@ -110,6 +120,16 @@ class RowsInBlocks(FittedInPasses):
 
     def decision_function(self, X: object) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,).
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+
+        Returns
+        -------
+        floats of shape (m, K), or (m,) for two classes
+            The scores. The class with the highest one is predicted.
 
         Examples
         --------
@@ -384,6 +404,18 @@ class RowsInBlocks(FittedInPasses):
 
         As for the learner in memory: :meth:`flipproof.LabelLinearClassifier.random_error_bound`. Trusted labels are
         those of `fit`, unless given.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+        rate, direction, trusted : optional
+            As for the learners in memory.
+
+        Returns
+        -------
+        floats of shape (m,), or (m, r) for r rates
+            The bounds.
 
         Examples
         --------

@@ -219,6 +219,18 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def fit(self, X: object, y: object = None) -> TableEncoder:
         """Learn scales, medians, words and texts from training rows; labels are ignored.
 
+        Parameters
+        ----------
+        X : data frame
+            Rows with the columns to encode.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        self
+            The fitted encoder.
+
         Examples
         --------
         >>> import pandas as pd
@@ -233,6 +245,18 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def fit_transform(self, X: object, y: object = None) -> NDArray[np.float64]:
         """Learn from training rows, and return them as numbers; labels are ignored.
+
+        Parameters
+        ----------
+        X : data frame
+            Rows with the columns to encode.
+        y : ignored
+            Labels are never read.
+
+        Returns
+        -------
+        floats of shape (n, features)
+            The encoded rows.
 
         Examples
         --------
@@ -260,6 +284,16 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def transform(self, X: object) -> NDArray[np.float64]:
         """Encode rows as numbers, as learned from the training rows.
+
+        Parameters
+        ----------
+        X : data frame
+            Rows with the columns to encode.
+
+        Returns
+        -------
+        floats of shape (n, features)
+            The encoded rows.
 
         Examples
         --------
@@ -320,6 +354,11 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def describe(self) -> list[str]:
         """Describe how the columns were encoded, one line for each kind.
 
+        Returns
+        -------
+        list of str
+            A sentence for each kind of columns.
+
         Examples
         --------
         >>> import pandas as pd
@@ -354,6 +393,11 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def encoded_features(self) -> list[EncodedFeature]:
         """Return what each feature is, in the order in which `transform` returns them.
 
+        Returns
+        -------
+        list of EncodedFeature
+            Their names and scales.
+
         Examples
         --------
         >>> import pandas as pd
@@ -373,6 +417,11 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         ----------
         input_features : ignored
             Columns have the names that they had in `fit`.
+
+        Returns
+        -------
+        array of str
+            One name per feature.
 
         Examples
         --------

@@ -93,7 +93,15 @@ class DistanceAttack:
     ) -> AttackResult:
         """Search for a small set of label changes that overturns each prediction.
 
-        Parameters and result as in :meth:`InfluenceAttack.attack`.
+        Parameters
+        ----------
+        model, X, y, X_test, adversary
+            As for :meth:`InfluenceAttack.attack`.
+
+        Returns
+        -------
+        AttackResult
+            As of :meth:`InfluenceAttack.attack`.
         """
         check_parameters(self)
         target = logistic_target(model, X, y, X_test, adversary, type(self).__name__)
