@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from flipproof.cli import EXIT_REQUIREMENT
 from flipproof.cli.certify_targets import TargetOptions, certify_targets, target_options
 from flipproof.cli.data import DataOptions, data_or_model_options
 from flipproof.cli.evidence_files import EvidenceFiles, evidence_options
 from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import MODEL, REQUIREMENT, GroupedCommand, common_options, option, split_at_commas
-from flipproof.cli.requirement import found_words, requirement_options, taken_requirements
+from flipproof.cli.requirement import exit_code, requirement_options, taken_requirements
 from flipproof.cli.workers import ClusterChoice, cluster_options
 from flipproof.learners.names import LEARNERS
 
@@ -270,10 +269,7 @@ def certify(
         from flipproof.cli.printing import print_summary
 
         print_summary(summary, result.provenance.encoding, [path for path in (out, report, proof, *files) if path])
-    for judged in result.requirements:
-        if not judged.passed:
-            print(f"flipproof: not met: {found_words(judged.facts)}.", file=sys.stderr)
-    return 0 if result.passed else EXIT_REQUIREMENT
+    return exit_code(result.requirements)
 
 
 def _refuse(given: Mapping[str, object], reason: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from flipproof.cli import EXIT_REQUIREMENT
 from flipproof.cli.data import DataOptions
 from flipproof.cli.model import ModelOptions, given_settings
 from flipproof.cli.options import ADVERSARY, DATA, MODEL, OUTPUT, REQUIREMENT, option, together
-from flipproof.cli.requirement import found_words
+from flipproof.cli.requirement import exit_code, found_words
 
 if TYPE_CHECKING:
     from flipproof.auditing.numbers import NumberAudit
@@ -294,10 +292,7 @@ def certify_targets(
         print_data(rendered(summary, ".json").rstrip("\n"))
     else:
         _print(summary, result, [path for path in (*files, proof) if path is not None])
-    for judged in result.requirements:
-        if not judged.passed:
-            print(f"flipproof: not met: {found_words(judged.facts)}.", file=sys.stderr)
-    return 0 if result.passed else EXIT_REQUIREMENT
+    return exit_code(result.requirements)
 
 
 def _about(result: NumberAudit, found: CertifiedIntervals) -> dict[str, Any]:

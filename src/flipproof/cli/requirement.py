@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from flipproof.cli import EXIT_REQUIREMENT
 from flipproof.cli.options import REQUIREMENT, Command, option, together
 from flipproof.readable import four_decimals
 
 if TYPE_CHECKING:
-    from flipproof.requirements import Requirement
+    from flipproof.requirements import Judgement, Requirement
 
 
 def min_radius(text: str) -> Requirement:
@@ -90,6 +92,14 @@ def found_words(outcome: Mapping[str, Any]) -> str:
     """Return the requirement and the value found, rounded down: 0.89996 is not 0.9."""
     of_class = "" if outcome.get("class") is None else f" (class {outcome['class']})"
     return f"{outcome['text']}, found {four_decimals(outcome['found'])}{of_class}"
+
+
+def exit_code(judged: Sequence[Judgement]) -> int:
+    """Name the requirements that are not met on stderr, and return the exit code."""
+    for one in judged:
+        if not one.passed:
+            print(f"flipproof: not met: {found_words(one.facts)}.", file=sys.stderr)
+    return 0 if all(one.passed for one in judged) else EXIT_REQUIREMENT
 
 
 def _whole(text: str) -> int | None:
