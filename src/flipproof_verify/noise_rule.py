@@ -114,6 +114,5 @@ def certified(r: int, log_failure: arb, noise: Noise, method: str) -> bool | Non
         if not log_failure < log_half():
             return False
         return holds(noise.divergence * r, divergence_budget(log_failure))
-    if not holds(noise.divergence * r, -log_failure, strict=True):
-        return holds(noise.divergence * r, -log_failure, strict=True)
-    return holds(log_failure, noise.log_mass(r), strict=True)
+    is_capped = holds(noise.divergence * r, -log_failure, strict=True)
+    return is_capped and holds(log_failure, noise.log_mass(r), strict=True)

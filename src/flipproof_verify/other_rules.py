@@ -35,34 +35,46 @@ LARGEST_COUNT = 2**24 - 1
 
 def check_neighbors(file: ProofFile, claims: Claims, found: Findings) -> Iterator[int]:
     """Check certificates of nearest neighbours against changed rows; yield the number of rows done."""
-    training, k, n = Training.of(file), file.document.get("k"), file.document["n_rows"]
-    if training.changes == "labels" or type(k) is not int or not 1 <= k < 2**31:
-        raise UnreadableFileError("k", "Nearest neighbours need changes of rows and a number k of rows that vote.")
-    is_hit = file.flags("test.is_hit", (file.document["n_test"],))
+    training, k, n = Training.of(file), read_k(file), file.document["n_rows"]
     offsets = read_offsets(file, claims.n_classes, optional=True)
-    begin = 0
+    for row, order, ends, is_hit in nearest_rows(file, found.rows, None):
+        if not ends[min(k, n) - 1 :].any() and n:
+            raise UnreadableFileError("near", "No pile ends after the rows that vote.")
+        attack = _OnNeighbors(training, order, ends, is_hit, k, int(claims.prediction[row]), n, offsets[row])
+        scores = offsets[row] + np.bincount(training.label[order[: attack.n_voting]], minlength=claims.n_classes)
+        claims.check_scores(np.array([row]), scores[None, :], found)
+        if training.group is not None:  # a lower bound: as many changes as the largest sources have rows
+            attack.per_change = training.most_in_groups
+            claims.check_radius(row, attack, found)
+        else:
+            claims.check_exact_row(row, attack, found)
+        yield 1
+
+
+def read_k(file: ProofFile) -> int:
+    """Return the number of nearest rows that vote."""
+    k = file.document["k"]
+    if file.document["changes"] in ("labels", "targets") or type(k) is not int or not 1 <= k < 2**31:
+        raise UnreadableFileError("k", "Nearest neighbours need changes of rows and a number k of rows that vote.")
+    return k
+
+
+def nearest_rows(file: ProofFile, wanted: Integers, depth: int | None) -> Iterator[tuple[int, Integers, Flags, bool]]:
+    """Yield test rows, their nearest training rows in order (`depth` of them), where piles end, and if the first hits.
+
+    Soundness: no training row is listed twice, and if all of them are listed, the last one ends a pile.
+    """
+    n, is_hit, begin = file.document["n_rows"], file.flags("test.is_hit", (file.document["n_test"],)), 0
     for number, end in enumerate(file.document["blocks"]):
-        rows = found.rows[(found.rows >= begin) & (found.rows < end)]
-        listed = file.codes(f"near.row.{number}", (end - begin, None), max(n, 1))
+        listed = file.codes(f"near.row.{number}", (end - begin, depth), max(n, 1))
         ends_pile = file.flags(f"near.ends_pile.{number}", listed.shape)
-        for row in rows:
+        for row in wanted[(wanted >= begin) & (wanted < end)].tolist():
             order, ends = listed[row - begin], ends_pile[row - begin]
             if not n and is_hit[row]:
                 raise UnreadableFileError("near", "There is no training row that could be equal to the test row.")
             if len(np.unique(order)) < len(order) or (len(order) == n and n and not ends[-1]):
                 raise UnreadableFileError("near", "A training row is listed twice, or the last pile does not end.")
-            if not ends[min(k, n) - 1 :].any() and n:
-                raise UnreadableFileError("near", "No pile ends after the rows that vote.")
-            winner = int(claims.prediction[row])
-            attack = _OnNeighbors(training, order, ends, bool(is_hit[row]), k, winner, n, offsets[row])
-            scores = offsets[row] + np.bincount(training.label[order[: attack.n_voting]], minlength=claims.n_classes)
-            claims.check_scores(np.array([row]), scores[None, :], found)
-            if training.group is not None:  # a lower bound: as many changes as the largest sources have rows
-                attack.per_change = training.most_in_groups
-                claims.check_radius(int(row), attack, found)
-            else:
-                claims.check_exact_row(int(row), attack, found)
-        yield len(rows)
+            yield row, order, ends, bool(is_hit[row])
         begin = end
 
 

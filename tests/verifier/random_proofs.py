@@ -193,7 +193,10 @@ def many_rows(seed):
 
 
 def restricted(seed):
-    """Return a model whose labels can be changed in few ways: some rivals win only by way of a third class."""
+    """Return a model whose labels can be changed in few ways: some rivals win only by way of a third class.
+
+    Or in windows, many of which end at a timestamp, as far as floats can tell.
+    """
     rng = np.random.default_rng(seed)
     n, n_classes = int(rng.integers(6, 40)), int(rng.integers(3, 5))
     pairs = [(one, other) for one in range(n_classes) for other in range(n_classes) if one != other]
@@ -201,6 +204,12 @@ def restricted(seed):
     y = rng.choice(n_classes, n, p=[0.45, 0.4, *[0.15 / (n_classes - 2)] * (n_classes - 2)])
     model = TableVotes(rng.integers(-2, 5, size=(4, n)).astype(float), classes=range(n_classes))
     model.fit(np.arange(n, dtype=float)[:, None], y)
+    if seed % 3 == 0:
+        length, times = int(rng.integers(1, 4)), rng.integers(0, 12, n)
+        adversary = (
+            Adversary(window=times * 0.1, length=length * 0.1) if seed % 2 else Adversary(window=times, length=length)
+        )
+        return model, np.arange(4.0)[:, None], adversary, ("exact",)
     return model, np.arange(4.0)[:, None], Adversary(allowed=allowed), METHODS
 
 
@@ -311,23 +320,31 @@ KINDS = (*EACH, at_the_edge, *EACH, *EACH, beyond_the_cap, *EACH)
 #: Kinds of which learners refuse some problems; all others are offered, and must be certified.
 SOME_ARE_REFUSED = (of_fuzz, of_crowds, of_rows, without_reference)
 
+#: Problems of a kind in its turn, with consecutive seeds, where there are many learners or adversaries. Default: one.
+IN_A_TURN = {of_rows: 7, of_partitions: 6}
+
 
 def certified(seed):
-    """Return the certificates of a random problem by all methods, or intervals; None if the learner refuses it."""
+    """Return the certificates of random problems by all methods, or intervals; none if the learners refuse them."""
     kind = KINDS[seed % len(KINDS)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            # scattered, as the problems of fuzz take the adversary and the learner from the seed
-            found = kind(seed * 7919 % 1_000_003 if kind is of_fuzz else seed)
-            if found is None or isinstance(found, list):
-                return found
-            model, Z, adversary, methods = found
-            return [model.certify(Z, method=one, adversary=adversary) for one in methods]
-        except (ValueError, TypeError):
-            if kind in SOME_ARE_REFUSED:
-                return None
-            raise
+        found = [_certified(kind, seed + one) for one in range(IN_A_TURN.get(kind, 1))]
+    return [one for some in found for one in some]
+
+
+def _certified(kind, seed):
+    try:
+        # scattered, as the problems of fuzz take the adversary and the learner from the seed
+        found = kind(seed * 7919 % 1_000_003 if kind is of_fuzz else seed)
+        if isinstance(found, list):
+            return found
+        model, Z, adversary, methods = found
+        return [model.certify(Z, method=one, adversary=adversary) for one in methods]
+    except (ValueError, TypeError):
+        if kind in SOME_ARE_REFUSED:
+            return []
+        raise
 
 
 def check(seed, folder, digests=None):
@@ -336,7 +353,7 @@ def check(seed, folder, digests=None):
     The digest of what the files say is added to a list, if there is one.
     """
     found = certified(seed)
-    if found is None:
+    if not found:
         return Counter(refused=1)
     counted, path = Counter(accepted=1), Path(folder) / "proof.flipproof"
     for one in found:

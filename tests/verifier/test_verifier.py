@@ -92,7 +92,12 @@ def test_the_results_are_about_known_mutants():
     edits = {one["name"]: mutants_noticed.edit_of(one) for one in mutants_noticed.mutants()}
     recorded = mutants_noticed.recorded()
     assert {name: result["edit"] for name, result in recorded.items()}.items() <= edits.items()
-    assert None not in {mutants_noticed.verdict_of(name, result) for name, result in recorded.items()}
+    for name, result in recorded.items():
+        verdict = mutants_noticed.verdict_of(name, result)
+        assert verdict is not None, name
+        assert (name in mutants_noticed.UNNOTICED) == (verdict in mutants_noticed.REASONS), name
+        if verdict in mutants_noticed.NO_FILE_CHANGES:
+            assert result["n_other_files"] == 0, name
 
 
 @pytest.mark.slow
