@@ -143,7 +143,7 @@ def test_all_missing_data_is_named_at_once(name, named, tmp_path, monkeypatch, c
     monkeypatch.setattr("flipproof.datasets.shelf.fetch", _no_network)
     monkeypatch.setattr("sklearn.datasets.fetch_openml", _no_network)
     assert command(["reproduce", name, "--data-dir", str(tmp_path), "--out", str(tmp_path / "out"), "--quiet"]) == 2
-    said = capfd.readouterr().err
+    (said,) = capfd.readouterr().err.splitlines()  # quiet: not that it tries to download
     for file in named:
         assert f"Put {file}" in said
     assert not list((tmp_path / "out").rglob("*.*"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +101,9 @@ def reproduce(
     if what == "figures":
         _draw(todo)
     else:
-        _compute(todo, data_dir, seed, quick, say, verbose=0 if quiet else 1)
+        # loaders and libraries write about downloads and progress there
+        with redirect_stderr(io.StringIO()) if quiet else nullcontext():
+            _compute(todo, data_dir, seed, quick, say, verbose=0 if quiet else 1)
     written = {experiment.title: str(folder / TABLES) for experiment, folder in todo}
     if what in ("all", "figures") and not quick:
         together = present_together([one for one, _ in todo if isinstance(one, Experiment)], out)
