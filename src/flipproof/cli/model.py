@@ -32,6 +32,50 @@ def read_clip(_context: click.Context, _parameter: click.Parameter, text: str | 
     return share
 
 
+#: What an adversary may change.
+adversary_options = together(
+    option(
+        "--changes",
+        group=ADVERSARY,
+        type=click.Choice(CHANGES),
+        default="labels",
+        help="What may be changed: labels, or whole rows that are added, removed or replaced (rows), only added "
+        "(insertions), or only removed (removals). Rows require --reference. Default: labels",
+    ),
+    option(
+        "--trusted",
+        group=ADVERSARY,
+        metavar="COL",
+        help="Column that is true for labels that cannot be changed, or rows that cannot be removed or replaced.",
+    ),
+    option(
+        "--annotator",
+        group=ADVERSARY,
+        metavar="COL",
+        help="Column with the annotator, or source, of each row. Radii then count annotators or sources.",
+    ),
+    option(
+        "--window",
+        group=ADVERSARY,
+        metavar="COL",
+        help="Column with the timestamp of each label. Radii then count windows of time of the given --length.",
+    ),
+    option(
+        "--length",
+        group=ADVERSARY,
+        metavar="LENGTH",
+        help="Length of a window, both ends included: 7d, 12h, 30min; or a number, if timestamps are numbers.",
+    ),
+    option(
+        "--allow",
+        group=ADVERSARY,
+        multiple=True,
+        metavar="OLD:NEW",
+        help="Allow only this label change. Repeatable. Default: all changes.",
+    ),
+)
+
+
 def learner_options(names: Sequence[str], several: bool = False) -> Callable[[Command], Command]:
     """Return the options of learner and adversary, with these learners as choices; `several` may be given if so."""
     return together(
@@ -86,45 +130,7 @@ def learner_options(names: Sequence[str], several: bool = False) -> Callable[[Co
             help="All classes, separated by commas. Default: read from the labels, which is then an assumption.",
         ),
         option("--jobs", group=MODEL, type=int, metavar="N", help="Number of threads. Results do not depend on it."),
-        option(
-            "--changes",
-            group=ADVERSARY,
-            type=click.Choice(CHANGES),
-            default="labels",
-            help="What may be changed: labels, or whole rows that are added, removed or replaced (rows), only added "
-            "(insertions), or only removed (removals). Rows require --reference. Default: labels",
-        ),
-        option(
-            "--trusted",
-            group=ADVERSARY,
-            metavar="COL",
-            help="Column that is true for labels that cannot be changed, or rows that cannot be removed or replaced.",
-        ),
-        option(
-            "--annotator",
-            group=ADVERSARY,
-            metavar="COL",
-            help="Column with the annotator, or source, of each row. Radii then count annotators or sources.",
-        ),
-        option(
-            "--window",
-            group=ADVERSARY,
-            metavar="COL",
-            help="Column with the timestamp of each label. Radii then count windows of time of the given --length.",
-        ),
-        option(
-            "--length",
-            group=ADVERSARY,
-            metavar="LENGTH",
-            help="Length of a window, both ends included: 7d, 12h, 30min; or a number, if timestamps are numbers.",
-        ),
-        option(
-            "--allow",
-            group=ADVERSARY,
-            multiple=True,
-            metavar="OLD:NEW",
-            help="Allow only this label change. Repeatable. Default: all changes.",
-        ),
+        adversary_options,
     )
 
 
