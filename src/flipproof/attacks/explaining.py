@@ -101,9 +101,9 @@ class Explanation:
         Returns
         -------
         data frame of pandas, polars or pyarrow
-            Of the library of the test rows, with the columns ``row``, ``change``, ``label`` and ``new label``, which
-            for the test row are its name, "test row" and the prediction before and after the attack; then the columns
-            of `contents`.
+            Of the library of the test rows, with the columns ``row``, ``change``, ``label`` and ``new label``, then
+            those of `contents`. The line of the test row has its name, "test row", and its prediction before and after
+            the attack.
 
         Examples
         --------

@@ -43,8 +43,8 @@ class PlannedCheck:
     chosen : {"attacks", "random", "diversity", ""}
         How the rows were chosen; empty without a check.
     used : {"votes", "prior", "geometry", "alone", "prior alone"}
-        How their labels, and those that are trusted already, are used: trusted votes; votes and a prior; trees or
-        features learned from them; only a model that is fitted to them, of the same kind or the prior.
+        How checked labels, and those that are trusted already, are used: as trusted votes; as votes and a prior; to
+        learn trees or features; or to fit a model of its own, of the same kind ("alone") or the prior ("prior alone").
     certified : tuple of float
         Certified accuracy at each number of flips; without labels of the test rows, the share of certified predictions.
 

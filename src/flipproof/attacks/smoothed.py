@@ -35,8 +35,8 @@ class SmoothedAttackResult(AttackResult):
     Attributes
     ----------
     flips_to_half : integers of shape (m,)
-        Number of changed labels (or annotators) after which the bound on the probability that the noise changes the
-        prediction reaches 1/2, so that nothing is certified; -1 where it never does so in this attack.
+        Number of changed labels (or annotators) at which nothing is certified any more: the bound on the probability
+        that the noise changes the prediction reaches 1/2. -1 where this attack does not get there.
     q : float
         The noise.
 

@@ -180,9 +180,9 @@ def audit(
         Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
     labels : path or data frame, optional
         Several labels per item: a line per annotation, with the columns `item`, `label` and, if known, `annotator`
-        (`trusted` and `window` are columns of it, too). `train` is then the table of items, whose column `id`, by
-        default also called `item`, names them; a column `label` of it serves as the truth of items that are held out,
-        otherwise that is the majority of their annotations. Arrays: give a pair (X, Annotations) as `train`.
+        (`trusted` and `window` are columns of it, too). `train` is then the table of items; its column `id`, or the
+        column `item`, names them. If it has a column `label`, this is the truth of items that are held out; otherwise
+        it is the majority of their annotations. Arrays: give a pair (X, Annotations) as `train`.
     item : str, optional
         Column of `labels` that names the item of each label.
     annotators : sequence of str, optional
@@ -214,10 +214,10 @@ def audit(
     noise : float or "auto", optional
         Noise q for "tight" and "kl".
     requirements : sequence of str, optional
-        ``"accuracy >= 0.9 @ 20"``: at least 90 % of the test rows are correct and certified at 20 flips;
-        ``"recall spam >= 0.6 @ 5"``: the same for test rows of one class; ``"recall >= 0.6 @ 5"``: for every class,
-        that is for the worst; ``"radius >= 3"``: every prediction is
-        certified at 3 flips; ``"radius >= 3 @ 0.95"``: 95 % of them are.
+        ``"accuracy >= 0.9 @ 20"``: at least 90 % of the test rows are correct and certified at 20 flips.
+        ``"recall spam >= 0.6 @ 5"``: the same for the test rows of one class. ``"recall >= 0.6 @ 5"``: the same for
+        every class. ``"radius >= 3"``: every prediction is certified at 3 flips. ``"radius >= 3 @ 0.95"``: 95 % of
+        predictions are.
     radius_up_to : int, optional
         Compute radii only up to this limit: a radius that reaches it may be larger in truth. This takes much less time
         with ridge, and kernels on landmarks. Only for the method "exact"; without attacks and proofs, which follow from

@@ -109,8 +109,8 @@ def audit_numbers(
     features, drop, text, categories, id, scale, text_dimensions, layout, holdout, seed
         As for :func:`flipproof.audit`.
     requirements : sequence of str, optional
-        ``"shift <= 5000 @ 10"``: no prediction moves by more than 5,000 after any 10 changes; ``"shift <= 5000 @ 10 @
-        0.95"``: 95 % of them do not; ``"radius >= 3 @ 0.95"``: 95 % of the radii are at least 3.
+        ``"shift <= 5000 @ 10"``: no prediction moves by more than 5,000 after any 10 changes. ``"shift <= 5000 @ 10 @
+        0.95"``: 95 % of predictions do not. ``"radius >= 3 @ 0.95"``: 95 % of the radii are at least 3.
     title : str, optional
         Title of a report.
     progress : callable, optional

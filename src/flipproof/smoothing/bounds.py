@@ -127,7 +127,7 @@ def bound_votes(selection: Integers, estimation: Integers, alpha: float) -> Vote
     Soundness: given the selection sample, class c is fixed, and so is how alpha is spent; the estimation sample is
     independent of it, so its count for any fixed class is binomial. Either all of alpha is spent on G_c; a rival then
     has at most the vote that c does not have. Or half of alpha is spent on G_c, and the other half, in equal parts, on
-    *each* of the K - 1 rivals; by the union bound all K bounds hold at once, with probability 1 - alpha, and the
+    *each* of the K - 1 rivals. By the union bound, all K bounds then hold at once, with probability 1 - alpha. So the
     largest of the rivals' bounds, that of the rival with the most votes, holds for every rival, no matter which class
     was second in the selection sample. With two classes G_d = 1 - G_c, so the first way is always better. The statement
     for each test row is independent of the other rows, although all share the same models.

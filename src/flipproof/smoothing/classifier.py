@@ -139,8 +139,8 @@ class SmoothedClassifier(LabelsInMemory):
     itself within the radius.
 
     *Randomised learners.* The learner's random numbers are drawn independently of the data. Averaged over them, its
-    vote for a class is a function of the noisy data with values in [0, 1], and all bounds hold for these functions:
-    those of Neyman and Pearson cover randomised tests, and independent randomness increases no divergence.
+    vote for a class is a function of the noisy data with values in [0, 1]. All bounds hold for such functions: those of
+    Neyman and Pearson cover randomised tests, and independent randomness increases no divergence.
 
     *Missing classes.* If all labels of a draw are equal, the model predicts that class, without a fit. If only some
     classes remain, the learner is fitted to those. Any other failure of the base learner raises an error that names the

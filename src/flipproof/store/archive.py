@@ -1,7 +1,7 @@
 """The file of a model: tensors in the safetensors format, and one document of JSON in its header.
 
-Nothing in a file is trusted. Lengths are compared with the size of the file before anything is read, the document is
-limited in size and depth before it is parsed, and every tensor must be listed in the document with its type, shape and
+Nothing in a file is trusted. Lengths are compared with the size of the file before anything is read. The document is
+limited in size and depth before it is parsed. Every tensor must be listed in the document with its type, shape and
 SHA-256. The digest of the document therefore identifies the whole model.
 """
 
