@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import json
+import os
 import shutil
 import socket
 import sys
@@ -172,6 +173,16 @@ def test_the_digest_is_of_names_and_contents(tmp_path):
     assert len(set(found)) == 4
     (tmp_path / ".hidden").write_text("")
     assert model_digest(tmp_path) == found[-1]
+
+
+def test_a_file_of_the_same_size_and_time_is_noticed(tmp_path):
+    file = tmp_path / "weights"
+    file.write_text("one")
+    before, at = model_digest(tmp_path), file.stat()
+    file.write_text("two")
+    os.utime(file, ns=(at.st_atime_ns, at.st_mtime_ns))
+    assert file.stat().st_mtime_ns == at.st_mtime_ns
+    assert model_digest(tmp_path) != before
 
 
 def test_parameters_are_checked(tmp_path):

@@ -266,14 +266,15 @@ def model_digest(folder: Path) -> str:
         for path in folder.rglob("*")
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
-    stamps = tuple((name, str(path), path.stat().st_size, path.stat().st_mtime_ns) for name, path in files)
-    return _digest(stamps)
+    found = ((name, path, path.stat()) for name, path in files)
+    # the time of the last change of the entry, too: the other can be set back
+    return _digest(tuple((name, str(path), at.st_size, at.st_mtime_ns, at.st_ctime_ns) for name, path, at in found))
 
 
 @lru_cache(maxsize=8)
-def _digest(stamps: tuple[tuple[str, str, int, int], ...]) -> str:
+def _digest(stamps: tuple[tuple[str, str, int, int, int], ...]) -> str:
     """Return the digest of files; it is not computed again unless their sizes or times change."""
-    return digest_of_pieces([f"{name}\n{digest_of_file(Path(path))}\n" for name, path, _, _ in stamps])
+    return digest_of_pieces([f"{name}\n{digest_of_file(Path(path))}\n" for name, path, *_ in stamps])
 
 
 def loaded_model(folder: Path, digest: str) -> Any:
