@@ -81,12 +81,10 @@ class NearestRows:
         """Number of rows before the listed ones."""
         return 0 if self.front is None else self.front.n_rows
 
-    def decides(self, k: int) -> int:
-        """Return the largest number of changes for which the listed rows alone decide which class wins."""
-        return int(self.decided_changes(k).min(initial=UNREACHABLE - 1))
-
     def decided_changes(self, k: int) -> Integers:
-        """Return that number for each test row; negative if not even the present votes are certain.
+        """Return the largest number of changes for which the listed rows alone decide which class wins.
+
+        One for each test row; negative if not even the present votes are certain.
 
         A pile that begins after `depth` rows reaches the cut only if more than ``depth - k`` of them are removed. The
         last listed pile may be longer than the list, so it does not count.
@@ -137,8 +135,8 @@ def neighbor_changes_to_overturn(
     Returns
     -------
     integers of shape (rows, classes)
-        UNREACHABLE where no number suffices, and in the winner's column. Numbers above ``nearest.decides(k)`` are not
-        proved: list more rows.
+        UNREACHABLE where no number suffices, and in the winner's column. Numbers above ``nearest.decided_changes(k)``
+        are not proved: list more rows.
     """
     needed = np.full((len(winner), n_classes), UNREACHABLE)
     cuts = _Cuts(nearest, k, winner, changes)
