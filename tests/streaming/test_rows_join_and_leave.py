@@ -1,5 +1,6 @@
 """Rows in blocks join and leave, given a reference: the same as a fit to the rows that vote, and as in memory."""
 
+import copy
 import pickle
 import warnings
 
@@ -108,24 +109,32 @@ class TestSameAsAFit:
 
 
 @pytest.mark.slow
-@given(st.data(), st.integers(0, 50), st.sampled_from([None, 0.5]))
+@pytest.mark.parametrize("learner", LEARNERS)
+@given(st.data(), st.integers(0, 50), st.sampled_from([None, 0.5, "sign"]), st.sampled_from([None, TREE]))
 @settings(max_examples=30, deadline=None)
-def test_any_sequence(data, seed, clip):
+def test_any_sequence(learner, data, seed, clip, prior):
+    """Rows of ordinary and of extreme size, some of them equal, in copies of the model."""
     rows, labels, test = some_problem(40, K, 3, seed)
     rng = np.random.default_rng(seed)
+    rows *= 10.0 ** rng.choice([0, 0, 0, -150, 90], size=(40, 1))
+    rows[20:25] = rows[:5]
+    blocks_kind, memory_kind, given_parameters = LEARNERS[learner]
+    parameters = {"classes": range(3), "clip": clip, "prior": prior, **given_parameters}
+    reference = {"reference": REFERENCE} | ({} if prior is None else {"reference_labels": CHECKED})
     groups, trusted = rng.integers(5, size=40), rng.random(40) < 0.3
     groups[-5:] = 9  # a source that only joins
     now = np.arange(data.draw(st.integers(1, 30)))
     free = list(range(len(now), 40))
-    model = StreamingRidgeClassifier(classes=range(3), clip=clip)
+    model = blocks_kind(**parameters)
 
     def blocks(numbers):
         sizes = data.draw(st.lists(st.integers(0, 9), max_size=4))
         given_columns = (one[numbers] for one in (rows, labels, trusted, groups))
         return RowBlocks.from_blocks(cut(np.minimum(sizes, len(numbers)), *given_columns))
 
-    model.fit(blocks(now), reference=REFERENCE)
+    model.fit(blocks(now), **reference)
     for _ in range(data.draw(st.integers(1, 5))):
+        model = copy.copy(model) if data.draw(st.booleans()) else pickle.loads(pickle.dumps(model))
         if free and data.draw(st.booleans()):
             n_more = data.draw(st.integers(1, len(free)))
             more, free = free[:n_more], free[n_more:]
@@ -136,8 +145,7 @@ def test_any_sequence(data, seed, clip):
             if not leaves.all():
                 model.forget(leaves)
                 now = now[~leaves]
-    memory = flipproof.CertifiedRidgeClassifier(classes=range(3), clip=clip)
-    memory.fit(rows[now], labels[now], reference=REFERENCE)
+    memory = memory_kind(**parameters).fit(rows[now], labels[now], **reference)
     for changes in ("labels", "rows", "removals"):
         wanted = memory.certify(test, adversary=Adversary(changes, trusted[now], groups[now]))
         assert_same(model.certify(test, adversary=Adversary(changes)), wanted, same_adversary=False)
