@@ -60,6 +60,10 @@ BY_REASON = {
         "the clip level depends on the training rows although there is a reference",
         "the prior is fitted to all labels",
         "a base learner gets its rows in the order of the file",
+        "in blocks, the offsets of the prior are cut off by the number of training rows in spite of a reference",
+        "in blocks, the prior is weighed by the votes of one class",
+        "in blocks, only rows that can be changed set the clip level",
+        "in blocks, the training rows set the grid of votes in spite of a reference",
     ],
     "stated": ["in blocks, rows that leave are counted among those of the reference"],
     "no-file": [
@@ -82,6 +86,12 @@ BY_REASON = {
         "state that a clone shares with its original step is not reported",
         "random states of nested parameters are not replaced",
         "a base learner that is not reproducible is accepted",
+        "in blocks, a row whose label the prior has read can be forgotten",
+        "in blocks, rows that join may be trusted in spite of what the prior has read",
+        "labels, trust and annotators may move between rows",
+        "rows whose votes exceed the grid are accepted",
+        "the checksum ignores the order of rows",
+        "the checksum ignores signs that change together",
     ],
     "own-checks": [
         "a radius may exceed the number of changeable labels",

@@ -96,7 +96,14 @@ def streamed(seed):
         precision=int(rng.choice([2, 4, 10, 16])),
     )
     reference = rng.normal(size=(20, 4)) if with_rows else None
-    model.fit([(X[i : i + 9], y[i : i + 9]) for i in range(0, n, 9)], reference=reference)
+    if seed % 4 == 3:  # trusted labels, which a prior has read
+        trusted = rng.random(n) < 0.4
+        trusted[[int(np.argmax(y == 0)), int(np.argmax(y > 0))]] = True
+        model.set_params(prior=DecisionTreeClassifier(max_depth=2, random_state=0), prior_weight=0.3)
+        blocks = [(X[i : i + 9], y[i : i + 9], trusted[i : i + 9], None) for i in range(0, n, 9)]
+    else:
+        blocks = [(X[i : i + 9], y[i : i + 9]) for i in range(0, n, 9)]
+    model.fit(blocks, reference=reference)
     owners = rng.integers(0, 5, n)
     adversary = row_powers(rng, owners) if with_rows else powers(rng, owners, n_classes)
     return model, rng.normal(size=(4, 4)), adversary, ("exact",) if with_rows else ("exact", "tight", "kl")
