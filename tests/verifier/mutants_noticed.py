@@ -62,7 +62,6 @@ BY_REASON = {
         "a base learner gets its rows in the order of the file",
         "in blocks, the offsets of the prior are cut off by the number of training rows in spite of a reference",
         "in blocks, the prior is weighed by the votes of one class",
-        "in blocks, only rows that can be changed set the clip level",
         "in blocks, the training rows set the grid of votes in spite of a reference",
     ],
     "stated": ["in blocks, rows that leave are counted among those of the reference"],
