@@ -16,7 +16,7 @@ from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.certificate_words import COUNTED_UNITS, ROW_UNITS, certificate_sentence
 from flipproof.core.rounding import Floats, Integers
 from flipproof.origins import Origin, make_frame
-from flipproof.parameters import NONE, check_parameter, integer, one_of
+from flipproof.parameters import check_parameter, integer
 from flipproof.readable import significant
 from flipproof.values import check_nothing_masked, column_of
 
@@ -612,34 +612,3 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
     def noise_of_rows(self) -> Floats:
         """The noise of each certificate."""
         return np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self))
-
-
-def check_limit(owner: str, at_least: int | None, method: str) -> None:
-    """Refuse limits of radii that are not numbers of changes, and methods that do not know a limit."""
-    check_parameter(owner, "at_least", at_least, NONE | integer(0))
-    if at_least is not None and method in NOISY_METHODS:
-        raise ValueError(f"The method {method!r} computes all radii in full: at_least=... needs method='exact'.")
-
-
-def up_to(certificates: Certificates, limit: int) -> Certificates:
-    """Return certificates whose radii are cut at a limit.
-
-    Where a radius reaches the limit, or nothing can change the prediction, the rival is the prediction itself and the
-    margin is NaN: these may be unknown, and results must not depend on how the radius was proved.
-    """
-    is_unlimited = np.asarray(certificates.unlimited)
-    is_reached = (certificates.radius >= limit) | is_unlimited
-    return replace(
-        certificates,
-        radius=np.minimum(certificates.radius, min(limit, np.iinfo(np.int64).max)),
-        rival=np.where(is_reached, certificates.prediction, certificates.rival),
-        margin=np.where(is_reached, np.nan, certificates.margin),
-        unlimited=is_unlimited & (certificates.radius <= limit),
-        assumptions=(*certificates.assumptions, Assumption("radii-limited", {"limit": int(limit)})),
-    )
-
-
-def check_method(method: str, owner: str) -> str:
-    """Return `method` if it is known; otherwise raise an error that lists the methods."""
-    check_parameter(owner, "method", method, one_of(*METHODS))
-    return method

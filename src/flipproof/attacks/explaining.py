@@ -14,12 +14,13 @@ from flipproof.attacks.result import AttackResult
 from flipproof.attacks.worst import label_linear_part, worst_flips
 from flipproof.attacks.worst_rows import worst_rows
 from flipproof.certificate_words import ROW_UNITS
-from flipproof.certificates import Certificate, Certificates, up_to
+from flipproof.certificates import Certificate, Certificates
 from flipproof.core.provider import provides_votes
 from flipproof.core.rounding import Integers
 from flipproof.core.votes import class_scores
 from flipproof.learners.clones import places_rows_together
 from flipproof.learners.pipeline import certify, learner_in
+from flipproof.learners.statements import up_to
 from flipproof.origins import contents_of, frame_library, index_of, make_frame
 from flipproof.readable import text_table
 

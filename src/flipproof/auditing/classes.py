@@ -20,7 +20,7 @@ from flipproof.auditing.audit_result import Audit
 from flipproof.auditing.provenance import ModelBefore, Provenance, described_fit
 from flipproof.auditing.row_groups import groups_of_test_rows
 from flipproof.certificate_words import ROW_UNITS
-from flipproof.certificates import Certificates
+from flipproof.certificates import NOISY_METHODS, Certificates
 from flipproof.core.provider import provides_votes
 from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter
@@ -55,9 +55,6 @@ MOST_WITH_ERRORS = 2000
 #: Numbers of changes for which groups are bounded by default, and seconds for all groups at one of them.
 GROUP_FLIPS = (1, 5, 10)
 SECONDS_FOR_GROUPS = 60.0
-
-#: Methods that put noise on labels, which says nothing about rows.
-NOISY_METHODS = ("tight", "kl")
 
 #: Allowed probabilities of a random error.
 PROBABILITY = number(0, 1, closed="both")

@@ -77,7 +77,7 @@ class CertifiedBlock:
 def unvisited(winner: Integers, exponent: Integers, n_classes: int, radius: int, scope: Scope) -> CertifiedBlock:
     """Return the certificates of test rows that were decided without votes: `radius` is proved, and no more is known.
 
-    Margin and rival are placeholders, see ``flipproof.certificates.up_to``.
+    Margin and rival are placeholders, see ``flipproof.learners.statements.up_to``.
     """
     missing = np.full(len(winner), np.nan)
     found = BlockCertificates(

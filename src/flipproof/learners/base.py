@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption, as_assumption
-from flipproof.certificates import Certificates, check_limit, check_method, up_to
+from flipproof.certificates import Certificates
 from flipproof.core.engine import (
     ESTIMATED_ROWS,
     CertifiedBlock,
@@ -56,12 +56,15 @@ from flipproof.learners.prior import (
 from flipproof.learners.statements import (
     Statement,
     assumptions_against,
+    check_limit,
+    check_method,
     checked_rates,
     class_values,
     noises_to_try,
     random_error_bounds,
     refuse_noise_against_rows,
     resolve_noise,
+    up_to,
 )
 from flipproof.origins import Origin
 from flipproof.parameters import (

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.assumptions import Assumption
-from flipproof.certificates import Certificates, check_limit, up_to
+from flipproof.certificates import Certificates
 from flipproof.core.contents import order_by_content, partition_numbers, row_hashes
 from flipproof.core.engine import (
     BlockCertificates,
@@ -38,6 +38,7 @@ from flipproof.learners.base_learners import (
 from flipproof.learners.clones import assumptions_about, own_clone
 from flipproof.learners.in_memory import LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.prior import PRIOR_CONSTRAINTS
+from flipproof.learners.statements import check_limit, up_to
 from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error
 from flipproof.runtime.determinism import on_one_core

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
-from flipproof.certificates import Certificates
+from flipproof.certificates import METHODS, NOISY_METHODS, Certificates
 from flipproof.core.engine import (
     CertifiedBlock,
     winners,
@@ -27,11 +27,7 @@ from flipproof.core.votes import (
 )
 from flipproof.learners.in_memory import assumptions_about_rows
 from flipproof.origins import Origin
-from flipproof.parameters import (
-    check_parameter,
-    one_of,
-    parameter_error,
-)
+from flipproof.parameters import NONE, check_parameter, integer, one_of, parameter_error
 
 #: Noises that ``noise="auto"`` tries, as fractions of the largest valid q, (K - 1) / K. The smallest is usually best.
 AUTO_NOISES = (1e-100, 1e-30, 1e-9, 1e-4, 0.01, 0.1, 0.35, 0.65, 0.9)
@@ -203,3 +199,34 @@ class Statement:
             adversary=self.adversary,
             origin=origin,
         )
+
+
+def check_limit(owner: str, at_least: int | None, method: str) -> None:
+    """Refuse limits of radii that are not numbers of changes, and methods that do not know a limit."""
+    check_parameter(owner, "at_least", at_least, NONE | integer(0))
+    if at_least is not None and method in NOISY_METHODS:
+        raise ValueError(f"The method {method!r} computes all radii in full: at_least=... needs method='exact'.")
+
+
+def up_to(certificates: Certificates, limit: int) -> Certificates:
+    """Return certificates whose radii are cut at a limit.
+
+    Where a radius reaches the limit, or nothing can change the prediction, the rival is the prediction itself and the
+    margin is NaN: these may be unknown, and results must not depend on how the radius was proved.
+    """
+    is_unlimited = np.asarray(certificates.unlimited)
+    is_reached = (certificates.radius >= limit) | is_unlimited
+    return replace(
+        certificates,
+        radius=np.minimum(certificates.radius, min(limit, np.iinfo(np.int64).max)),
+        rival=np.where(is_reached, certificates.prediction, certificates.rival),
+        margin=np.where(is_reached, np.nan, certificates.margin),
+        unlimited=is_unlimited & (certificates.radius <= limit),
+        assumptions=(*certificates.assumptions, Assumption("radii-limited", {"limit": int(limit)})),
+    )
+
+
+def check_method(method: str, owner: str) -> str:
+    """Return `method` if it is known; otherwise raise an error that lists the methods."""
+    check_parameter(owner, "method", method, one_of(*METHODS))
+    return method

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.adversary import Adversary, check_adversary, refuse_windows, rights_of
-from flipproof.certificates import Certificates, check_limit, check_method, up_to
+from flipproof.certificates import Certificates
 from flipproof.core.engine import (
     CertifiedBlock,
     certify_counted,
@@ -45,11 +45,14 @@ from flipproof.learners.statements import (
     Statement,
     assumptions_against,
     attained_by_reference,
+    check_limit,
+    check_method,
     checked_rates,
     class_values,
     noises_to_try,
     random_error_bounds,
     refuse_noise_against_rows,
+    up_to,
     vote_limits,
 )
 from flipproof.origins import Origin
