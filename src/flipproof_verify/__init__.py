@@ -1,8 +1,8 @@
 """Check certificate files of format 1 (docs/certificate-format.md). Shares no code with flipproof.
 
 It has some 2,100 lines of code, not hundreds: six rules, eight units and nearly seventy codes of assumptions each need
-checks of their own. What decides a radius of votes is in `container`, `claimed` and `votes_rule`, some 570 lines; bounds
-by noise take `balls` and `noise_rule`, 190 more.
+checks of their own. What decides a radius of votes is in `container`, `claimed` and `votes_rule`, some 570 lines;
+bounds by noise take `balls` and `noise_rule`, 190 more.
 """
 
 from flipproof_verify.container import UnreadableFileError

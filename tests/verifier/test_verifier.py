@@ -89,9 +89,9 @@ def test_without_a_mistake_nothing_is_noticed():
 
 
 def test_the_results_are_about_known_mutants():
-    edits = {one["name"]: mutants_noticed.edit_of(one) for one in mutants_noticed.mutants()}
+    """Those whose edit has changed since are tried again when the results are recorded the next time."""
     recorded = mutants_noticed.recorded()
-    assert {name: result["edit"] for name, result in recorded.items()}.items() <= edits.items()
+    assert set(recorded) <= {one["name"] for one in mutants_noticed.mutants()}
     for name, result in recorded.items():
         verdict = mutants_noticed.verdict_of(name, result)
         assert verdict is not None, name
