@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.core.rounding import Integers, Values
+from flipproof.parameters import parameter_error
 
 #: What arrays of values hold, by the kind of their type. Objects are numbers that do not fit any 64-bit type.
 KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "O": "numbers", "U": "words", "S": "bytes"}
@@ -318,11 +319,9 @@ def encode_labels(y: Values, classes: ArrayLike | None) -> tuple[NDArray[Any], I
         return found, codes
     known = label_values(classes, "The 'classes'")
     if known.ndim != 1 or len(distinct(known)[0]) < 2:
-        raise ValueError(f"The 'classes' parameter must be a list of at least two classes. Got {classes!r} instead.")
+        raise parameter_error("the learner", "classes", "a list of at least two classes", classes)
     if not are_whole(known).all():
-        raise ValueError(
-            f"The 'classes' parameter must contain strings or whole numbers. Got {known.tolist()} instead."
-        )
+        raise parameter_error("the learner", "classes", "strings or whole numbers", known.tolist())
     known = distinct(known)[0]
     codes, is_known = positions(known, labels)
     if not is_known.all():

@@ -104,7 +104,7 @@ def test_the_split_does_not_look_at_labels():
     assert np.array_equal(parts[0][0], parts[1][0])
     assert np.array_equal(np.sort(np.concatenate([parts[0][0], parts[0][2]])), X)
     assert not np.array_equal(parts[0][0], split_rows(X, X, 0.25, 1)[0])
-    with pytest.raises(ValueError, match=r"must be a share of the rows in \[0, 1\). Got 1.0 instead"):
+    with pytest.raises(ValueError, match=r"must be a share of the rows of at least 0 and below 1. Got 1.0 instead"):
         split_rows(X, X, 1.0, 0)
 
 

@@ -207,7 +207,8 @@ def _bounds(log_failure: ArrayLike, log_rival: ArrayLike) -> tuple[Floats, Float
 def _checked(log_failure: ArrayLike) -> Floats:
     L = np.asarray(log_failure, dtype=np.float64)
     if np.isnan(L).any():
-        raise ValueError("The 'log_failure' parameter must not contain NaN: a radius needs a bound on the failure.")
+        remedy = "a radius needs a bound on the failure."
+        raise parameter_error("the radius", "log_failure", "free of NaN", remedy=remedy, found="NaN")
     return L
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.core.rounding import Values
+from flipproof.parameters import check_parameter, number
 from flipproof.runtime.files import digest_of, write_whole
 
 #: Training rows and labels, test rows and labels.
@@ -254,8 +255,7 @@ def split_rows(X: Values, y: Values, test_size: float, random_state: int) -> Par
 
     The rows are drawn without using the labels: a stratified split would depend on labels that certificates protect.
     """
-    if not 0 <= test_size < 1:
-        raise ValueError(f"The 'test_size' parameter must be a share of the rows in [0, 1). Got {test_size!r} instead.")
+    check_parameter("the data set", "test_size", test_size, number(0, 1, closed="low", noun="share of the rows"))
     order = np.random.default_rng(random_state).permutation(len(y))
     n_test = round(test_size * len(y))
     test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
