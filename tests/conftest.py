@@ -26,8 +26,8 @@ SECOND_TIER = ("data", "deep", "browser", "slow")
 #: Marks files that import packages missing from the first tier, which does not collect them.
 NEEDS_PACKAGES = re.compile(r"^pytestmark = pytest\.mark\.(deep|browser)\b", re.MULTILINE)
 
-#: For `--doctest-modules`, which would import several modules named conftest, and run a script.
-collect_ignore_glob = ["*conftest.py", "jobs/adult_in_a_notebook.py"]
+#: For `--doctest-modules`, which would import several modules named conftest, run a script, and fill QUOTES twice.
+collect_ignore_glob = ["*conftest.py", "jobs/adult_in_a_notebook.py", "documentation/*quotes.py"]
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # one process per core: more threads for matrix products would only compete
