@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -386,7 +387,9 @@ def _length_in_ticks(text: str, tick: Any) -> Fraction:
     """Return a length in the units of the timestamps."""
     found = re.fullmatch(r"([0-9]{1,30})([a-z]{1,3})", text)
     if tick is None and re.fullmatch(r"[0-9]{1,30}(\.[0-9]{1,30})?(e[+-]?[0-9]{1,3})?", text):
-        return Fraction(text)
+        number = Fraction(text) if text.isdigit() else float(text)  # digits of a float stand for the nearest one
+        if isfinite(number):
+            return Fraction(number)
     if isinstance(tick, str) and tick in ATTOSECONDS and found is not None and found[2] in ATTOSECONDS:
         return Fraction(int(found[1]) * ATTOSECONDS[found[2]], ATTOSECONDS[tick])
     raise UnreadableFileError("windows", "The length of the windows is not a number of the unit of the timestamps.")

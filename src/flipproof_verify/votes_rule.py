@@ -295,6 +295,9 @@ class VotingRows:
         """Refuse rows that vote and are fixed, if no assumption says so: rows without a label must not vote."""
         if self.vote is not None:
             refuse_fixed_votes(file, training, self.vote)
+            n_missing = file.document["n_rows"] - file.document["n_train"]
+            if int((~training.changeable & ~self.vote).sum()) < n_missing:
+                raise UnreadableFileError("fixed", "Rows that are said to have no label vote, or can be changed.")
 
 
 class _Attack:

@@ -208,6 +208,12 @@ def _offsets_that_overflow(box):
     box.tensors["claim.unlimited"][0], box.tensors["claim.radius"][0] = True, box.document["n_touchable"]
 
 
+def _labelled_called_unlabelled(box):
+    """All rows vote, and all labels can be changed, but most rows are said to have none."""
+    box.document["n_train"] = 10
+    box.document["assumptions"].append({"code": "unlabelled-rows", "values": {"n_unlabelled": 50, "n_rows": 60}})
+
+
 def _exponents_of_8_bits(box):
     """The smallest integer of 8 bits is its own opposite: a program that computes with it finds these margins."""
     exponents = np.full(len(box.tensors["test.exponent"]), -128, dtype=np.int8)
@@ -699,6 +705,7 @@ BROKEN = {
     "truth-as-a-class": ("exact", _document(classes=[True, "1", "b"]), "classes"),
     "class-of-a-million-letters": ("exact", _document(classes=["a" * 10**6, "b", "c"]), "classes"),
     "infinite-margin": ("exact", _infinite_margin, "margin-size"),
+    "labelled-rows-called-unlabelled": ("exact", _labelled_called_unlabelled, "fixed"),
     "unlabelled-rows-that-vote": ("exact", _unlabelled_that_vote, "fixed"),
     "other-number-of-unlabelled": ("unlabelled", _state("unlabelled-rows", n_unlabelled=19), "assumption-lies"),
     "place-that-nobody-checks": ("exact", _place("claim.radius", note="audited"), "tensor-entry"),
