@@ -107,7 +107,7 @@ class StreamingRidgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
     The same learner as :class:`flipproof.CertifiedRidgeRegressor`: predictions, intervals, radii and coefficients are
     identical to the last bit, for any division into blocks and any workers. It keeps only matrices of shape (columns,
     columns). A fit visits the rows seven times, and every few thousand test rows need one more visit; radii beyond 512
-    changes, and intervals beyond 4,096, need three to five more. There are no `worst_changes`, means of groups,
+    changes, and intervals beyond 4,096, need six to ten more. There are no `worst_changes`, means of groups,
     `reference` and `sample_weight`: these need the rows in memory.
 
     Parameters
