@@ -224,6 +224,16 @@ def test_rows_of_the_reference_are_counted_among_annotated_rows(aggregate, tmp_p
         verify(box.write(path))
 
 
+def test_the_digits_of_a_length_stand_for_a_float(tmp_path):
+    """0.1 * 3 is a float above 0.3, and a window of this length from 0.8 contains 1.1, but not by the digits alone."""
+    X, y = record.load_digits(return_X_y=True)
+    model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:36], y[:36])
+    windows = Adversary(window=np.arange(36) % 12 * 0.1, length=0.1 * 3)
+    path = tmp_path / "proof.flipproof"
+    model.certify(X[40:44], adversary=windows).save(path)
+    assert verify(path).verdict == VERIFIED
+
+
 def test_a_radius_of_majorities_that_is_a_bound_for_the_verifier_is_not_refuted(tmp_path):
     """Where costs of states are only bounds, an attack that may succeed is no proof that a radius is false."""
     rng = np.random.default_rng(2)
