@@ -100,6 +100,13 @@ def test_the_results_are_about_known_mutants():
             assert result["n_other_files"] == 0, name
 
 
+def test_the_page_says_how_many_mistakes_are_noticed():
+    page = (mutants_noticed.ROOT / "docs" / "verifying.md").read_text("utf-8")
+    verdicts = [mutants_noticed.verdict_of(name, result) for name, result in mutants_noticed.recorded().items()]
+    n_noticed, n_stopped = verdicts.count("noticed"), verdicts.count("stopped")
+    assert f"The verifier noticed {n_noticed}, and flipproof's own checks stopped {n_stopped} more" in page
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["digits", "breast cancer"])
 def test_every_golden_case_is_verified(data, tmp_path):
