@@ -387,7 +387,7 @@ def _length_in_ticks(text: str, tick: Any) -> Fraction:
     """Return a length in the units of the timestamps."""
     found = re.fullmatch(r"([0-9]{1,30})([a-z]{1,3})", text)
     if tick is None and re.fullmatch(r"[0-9]{1,30}(\.[0-9]{1,30})?(e[+-]?[0-9]{1,3})?", text):
-        number = Fraction(text) if text.isdigit() else float(text)  # digits of a float stand for the nearest one
+        number = Fraction(text) if text.isdigit() else float(text)  # digits of a float mean the nearest one
         if isfinite(number):
             return Fraction(number)
     if isinstance(tick, str) and tick in ATTOSECONDS and found is not None and found[2] in ATTOSECONDS:

@@ -231,7 +231,7 @@ def test_rows_of_the_reference_are_counted_among_annotated_rows(aggregate, tmp_p
         verify(box.write(path))
 
 
-def test_the_digits_of_a_length_stand_for_a_float(tmp_path):
+def test_the_digits_of_a_length_mean_the_nearest_float(tmp_path):
     """0.1 * 3 is a float above 0.3, and a window of this length from 0.8 contains 1.1, but not by the digits alone."""
     X, y = record.load_digits(return_X_y=True)
     model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:36], y[:36])
