@@ -58,7 +58,6 @@ BY_REASON = {
         "gamma has no upper limit",
         "the clip level counts votes of 0",
         "the clip level depends on the training rows although there is a reference",
-        "the prior is fitted to all labels",
         "a base learner gets its rows in the order of the file",
         "in blocks, the offsets of the prior are cut off by the number of training rows in spite of a reference",
         "in blocks, the prior is weighed by the votes of one class",
