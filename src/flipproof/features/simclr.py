@@ -266,10 +266,14 @@ class SimCLRFeatures(ImageTransformer):
 
     Examples
     --------
+    >>> from sklearn.datasets import load_digits
     >>> from flipproof import CertifiedRidgeClassifier
     >>> from flipproof.features import SimCLRFeatures
-    >>> features = SimCLRFeatures((32, 32, 3), weights="resnet18.safetensors")
-    >>> model = CertifiedRidgeClassifier(features=features).fit(X, y)  # doctest: +SKIP
+    >>> X, y = load_digits(return_X_y=True)
+    >>> features = SimCLRFeatures(width=4, epochs=1)  # too small; or weights="resnet18.safetensors"
+    >>> model = CertifiedRidgeClassifier(features=features, classes=range(10)).fit(X[:200], y[:200])
+    >>> model.features_.transform(X[:3]).shape
+    (3, 32)
     """
 
     parameter_constraints: ClassVar[Constraints] = {

@@ -77,9 +77,14 @@ class TextLayout:
 
     Examples
     --------
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> from flipproof.tables import TextLayout, read_table
-    >>> layout = TextLayout(separator=";", decimal=",")
-    >>> read_table("prices.csv", layout)  # doctest: +SKIP
+    >>> file = Path(tempfile.mkdtemp()) / "prices.csv"
+    >>> with file.open("w") as lines:
+    ...     print("rooms;price", "3;1250,5", "4;1900,0", sep=chr(10), file=lines)
+    >>> read_table(file, TextLayout(separator=";", decimal=","))["price"].to_pylist()
+    [1250.5, 1900.0]
     """
 
     names: tuple[str, ...] = ()

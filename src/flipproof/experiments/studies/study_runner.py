@@ -54,9 +54,13 @@ def reproduce_study(
 
     Examples
     --------
+    >>> import tempfile
     >>> from pathlib import Path
     >>> from flipproof.experiments import read_study, reproduce_study
-    >>> reproduce_study(read_study("graphs"), Path("reproduction/graphs"), quick=True)  # doctest: +SKIP
+    >>> out = Path(tempfile.mkdtemp())
+    >>> reproduce_study(read_study("graphs"), out, quick=True, say=lambda message: None)
+    >>> sorted(path.name for path in out.iterdir())
+    ['citeseer', 'citeseer-all', 'cora', 'cora-all', 'tables.md']
     """
     say(f"{study.title}: loading")
     for work in prepare_study(study, out, data_dir, seed, quick):
