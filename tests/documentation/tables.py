@@ -15,16 +15,12 @@ import scale_simulation
 import speed
 from documentation.evidence import ROOT, results
 
-#: The columns of two tables that pages show.
-IN_FLOAT32_PRODUCTS = ("problem", "bits", "S seconds", "U / S", "predict / S", "exact / S", "tight / S", "kl / S")
+#: The columns of a table that its page omits.
 NOT_IN_PAGE = ("Gbit/s", "by the client (MB)", "fit goes to")
 
 
 def of_speed():
-    found = results("speed.json")
-    busy = found.pop("ratios to S, machine busy")
-    yield from map(speed.table, found.values())
-    yield speed.table([{name: line.get(name, "") for name in IN_FLOAT32_PRODUCTS} for line in busy])
+    yield from map(speed.table, results("speed.json").values())
 
 
 def of_scale():

@@ -49,6 +49,19 @@ def test_jobs_do_not_use_more_threads_than_they_are(monkeypatch):
     assert set(seen) == {1}
 
 
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 3, 7, 500, 5000])
+@pytest.mark.parametrize("n_jobs", [1, 2, 3, 4])
+def test_every_thread_gets_as_many_blocks_of_one_size(n_rows, n_jobs):
+    X, y, _ = data(paper=False)
+    blocks = list(learner(False, 10).fit(X, y).blocks(n_rows, n_jobs))
+    assert [row for block in blocks for row in range(block.start, block.stop)] == list(range(n_rows))
+    sizes = [block.stop - block.start for block in blocks]
+    if n_jobs > 1 and n_rows >= 500:
+        assert len(blocks) % n_jobs == 0
+        assert max(sizes) - min(sizes) <= len(blocks)
+    assert all(sizes)
+
+
 @pytest.mark.few(1)
 @every_rule
 @every_case

@@ -35,7 +35,8 @@ ROOMS = ("core/", "learners/", "smoothing/", "streaming/", "store/proof")
 REASONS = {
     "given": "it changes what the verifier takes as given: votes and their grid, offsets, classes, base predictions",
     "stated": "it changes numbers in assumptions that are taken as stated",
-    "no-file": "it is about statements that have no certificate file: collective ones, means and gaps, random errors",
+    "no-file": "it is about what has no certificate file: collective statements, means and gaps, random errors, "
+    "and numbers predicted from rows in blocks",
     "refusals": "it lets something be accepted that should be refused; no proof can show that",
     "own-checks": "it turns off one of flipproof's checks of its own results, which are right",
     "not-certified": "it changes estimates by which `predict` decides, or counts for attacks, and no certificate",
@@ -79,6 +80,9 @@ BY_REASON = {
         "a move of exactly the tolerance counts as more",
         "a gap against added rows counts the votes of its second group in its favour",
         "the lowest mean of a group is taken for the second group of a gap as it is",
+        "moves of the size that reaches a goal are all taken as larger",
+        "only the largest moves of the last block are kept",
+        "targets in blocks are changed although they are trusted",
     ],
     "refusals": [
         "state that a clone shares with its original step is not reported",

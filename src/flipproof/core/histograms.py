@@ -35,6 +35,9 @@ COARSE_BITS = 3
 #: Votes that are computed at a time: 32 MiB, enough to be worth converting the basis to float64 once more.
 NUMBERS_AT_A_TIME = 2**22
 
+#: Votes that are counted at a time: they stay in a cache, and threads rarely wait for each other.
+CACHED_NUMBERS = 2**17
+
 
 Counts = TypeVar("Counts", bound=np.signedinteger)
 
@@ -256,8 +259,12 @@ def count_levels(
     cell_of_label = (codes * levels + levels // 2).astype(np.float64)
     for rows, train, votes in votes_in_tiles(source, tile, at_a_time):
         shifted = cell_of_label[train] + ROUNDING_SHIFT
-        for total, line in zip(counts[rows], votes, strict=True):  # a row's votes and counts stay in a cache
-            total += np.bincount(rounded_sum(line, shifted), minlength=cells_per_row)
+        totals = counts[rows]
+        for start, stop in tiles(len(votes), max(CACHED_NUMBERS // max(votes.shape[1], cells_per_row), 1)):
+            begins = cells_per_row * np.arange(stop - start)[:, None]
+            cells = rounded_sum(votes[start:stop], shifted, begins).ravel()
+            found = np.bincount(cells, minlength=cells_per_row * (stop - start))
+            totals[start:stop] += found.reshape(-1, cells_per_row)
     return counts.reshape(n_rows, n_classes, levels)
 
 

@@ -87,14 +87,14 @@ def to_grid(x: Floats, exponent: Integers | int, bits: int) -> Floats:
     return np.clip(on_grid, -limit, limit, out=on_grid)
 
 
-def rounded_sum(x: Floats, shifted: Floats) -> Integers:
-    """Return ``rint(x) + even`` as integers, for even integers given as ``shifted = even + ROUNDING_SHIFT``.
+def rounded_sum(x: Floats, shifted: Floats, more: Integers | int = 0) -> Integers:
+    """Return ``rint(x) + even + more`` as integers, for even integers given as ``shifted = even + ROUNDING_SHIFT``.
 
     Adding ROUNDING_SHIFT leaves no bits for a fraction: the addition itself rounds, ties to even like `rint` (adding
     `even` does not change parity), and the low bits are the integer. The memory of `x` is overwritten.
     """
     x += shifted
-    return np.asarray(x.view(np.int64) - SHIFT_BITS)
+    return np.asarray(x.view(np.int64) - (SHIFT_BITS - more))
 
 
 def bits_left(terms: int, *bits_used: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import ceil
 from typing import Any, TypeVar
 
 import numpy as np
@@ -640,7 +641,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         return grid_offsets(offsets, (len(sums), len(self.classes_)), n_rows, self.precision_)
 
     def blocks(self, n_rows: int, n_jobs: int = 1, powers: Powers | None = None) -> Iterator[slice]:
-        """Yield blocks of test rows, as large as memory allows."""
+        """Yield blocks of test rows, as large as memory allows, and as many for each thread."""
         check_parameters(self, "block_size")
         n_classes, held, n_votes = len(self.classes_), self.numbers_per_row(), self.votes_per_row()
         if self._ballots is not None:
@@ -655,5 +656,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
             held += 8 * min(self.n_rows_, n_groups * len(self.classes_))
         budget = MEMORY_BUDGET // n_jobs
         size = self.block_size or block_rows(n_votes, n_classes, self.precision_, budget, held)
-        for start in range(0, n_rows, size):
+        if n_jobs > 1 and not self.block_size:
+            rounds = ceil(n_rows / (size * n_jobs))
+            size = ceil(n_rows / max(rounds * n_jobs, 1))
+        for start in range(0, n_rows, max(size, 1)):
             yield slice(start, min(start + size, n_rows))
