@@ -88,7 +88,7 @@ def test_coefficients_are_those_of_the_library_in_units_of_the_columns(files, tm
     # per unit of the size, prices rise by about 3,000, less what ridge regression shrinks
     assert 1500 < expected.prediction[0] < 3000
     np.testing.assert_allclose(expected.prediction, slopes(model, train), rtol=0.01)  # votes are rounded
-    table = pd.read_csv(out)
+    table = pd.read_csv(out, float_precision="round_trip")
     assert table["id"].tolist() == expected.ids
     np.testing.assert_array_equal(table["high_3"], expected.high[:, 1])
     np.testing.assert_array_equal(table["radius"], expected.radius)
