@@ -88,10 +88,10 @@ def test_coefficients_are_those_of_the_library_in_units_of_the_columns(files, tm
     # per unit of the size, prices rise by about 3,000, less what ridge regression shrinks
     assert 1500 < expected.prediction[0] < 3000
     np.testing.assert_allclose(expected.prediction, slopes(model, train), rtol=0.01)  # votes are rounded
-    table = pd.read_csv(out, float_precision="round_trip")
+    table = pd.read_csv(out, dtype=str)  # older versions of pandas may miss the last bit of a float
     assert table["id"].tolist() == expected.ids
-    np.testing.assert_array_equal(table["high_3"], expected.high[:, 1])
-    np.testing.assert_array_equal(table["radius"], expected.radius)
+    np.testing.assert_array_equal(table["high_3"].astype(float), expected.high[:, 1])
+    np.testing.assert_array_equal(table["radius"].astype(int), expected.radius)
     assert "## Coefficients" in page.read_text("utf-8")
     assert run([*base(files), *FEATURES, "--coefficients"]) == 0
     shown_text = capfd.readouterr().out
