@@ -322,9 +322,10 @@ class _Outcomes:
         way = self.kind[items]
         for of_class in free.T:
             way = way * self.base + of_class
-        more, first = np.unique(way[~np.isin(way, self.ways)], return_index=True)
-        if len(more):
-            at = np.flatnonzero(~np.isin(way, self.ways))[first]
+        unknown = np.flatnonzero(~np.isin(way, self.ways))
+        if len(unknown):
+            more, first = np.unique(way[unknown], return_index=True)
+            at = unknown[first]
             found = self._kinds_of(np.zeros(0, dtype=np.int64), free[at], self.counts[items[at]])
             order = np.argsort(np.concatenate([self.ways, more]), kind="stable")
             self.ways = np.concatenate([self.ways, more])[order]
