@@ -158,7 +158,7 @@ def check_reproducible(
         [again] = _fit_each(estimator, X, labels, [(number, rows)], len(members))
         try:
             first = observed(models[number])
-        except Exception:
+        except Exception:  # of any kind: this model may refuse a row of another partition, which an adversary added
             Z = X[_some(rows)].astype(np.float64, order="C")
             first = observed(models[number])
         refitted, repeated = observed(again), observed(models[number])
